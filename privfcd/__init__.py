@@ -1,0 +1,97 @@
+"""Private federated causal discovery: accounting, mechanisms, audits, and graph learning paid from a ledger.
+
+Names are loaded when they are first used, so that importing the package stays quick.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+__version__ = "0.1.0"
+
+_HOMES = {
+    "accounting": [
+        "BoundedRangeDpEvent",
+        "Budget",
+        "EpsilonDeltaDpEvent",
+        "Ledger",
+        "NoisePlan",
+        "PureDPAccountant",
+        "Reservation",
+        "ZCDPAccountant",
+        "calibrate",
+        "epsilon_of",
+    ],
+    "mechanisms": ["AnalyticGaussian", "Gaussian", "GumbelMax", "Laplace", "SecureNoise", "SimulatedNoise"],
+    "data": ["PrivateTable", "table_moments"],
+    "moments": ["Moments"],
+    "algorithms": ["FedSparseBNSL"],
+    "learning": ["learn"],
+    "audits": ["AuditReport", "Claim", "audit", "compare_regimes", "search_sensitivity"],
+    "errors": [
+        "BudgetExceeded",
+        "ConvergenceFailure",
+        "InvalidParameter",
+        "InvalidTable",
+        "LedgerCorrupt",
+        "PartyFailed",
+        "PrivfcdError",
+    ],
+}
+_HOME_OF = {name: module for module, names in _HOMES.items() for name in names}
+_MODULES = {"metrics": "privfcd.graphs.metrics", "simulate": "privfcd.data.simulate"}
+
+__all__ = ["__version__", *sorted([*_HOME_OF, *_MODULES])]
+
+if TYPE_CHECKING:
+    from privfcd.accounting import BoundedRangeDpEvent as BoundedRangeDpEvent
+    from privfcd.accounting import Budget as Budget
+    from privfcd.accounting import EpsilonDeltaDpEvent as EpsilonDeltaDpEvent
+    from privfcd.accounting import Ledger as Ledger
+    from privfcd.accounting import NoisePlan as NoisePlan
+    from privfcd.accounting import PureDPAccountant as PureDPAccountant
+    from privfcd.accounting import Reservation as Reservation
+    from privfcd.accounting import ZCDPAccountant as ZCDPAccountant
+    from privfcd.accounting import calibrate as calibrate
+    from privfcd.accounting import epsilon_of as epsilon_of
+    from privfcd.algorithms import FedSparseBNSL as FedSparseBNSL
+    from privfcd.audits import AuditReport as AuditReport
+    from privfcd.audits import Claim as Claim
+    from privfcd.audits import audit as audit
+    from privfcd.audits import compare_regimes as compare_regimes
+    from privfcd.audits import search_sensitivity as search_sensitivity
+    from privfcd.data import PrivateTable as PrivateTable
+    from privfcd.data import simulate as simulate
+    from privfcd.data import table_moments as table_moments
+    from privfcd.errors import BudgetExceeded as BudgetExceeded
+    from privfcd.errors import ConvergenceFailure as ConvergenceFailure
+    from privfcd.errors import InvalidParameter as InvalidParameter
+    from privfcd.errors import InvalidTable as InvalidTable
+    from privfcd.errors import LedgerCorrupt as LedgerCorrupt
+    from privfcd.errors import PartyFailed as PartyFailed
+    from privfcd.errors import PrivfcdError as PrivfcdError
+    from privfcd.graphs import metrics as metrics
+    from privfcd.learning import learn as learn
+    from privfcd.mechanisms import AnalyticGaussian as AnalyticGaussian
+    from privfcd.mechanisms import Gaussian as Gaussian
+    from privfcd.mechanisms import GumbelMax as GumbelMax
+    from privfcd.mechanisms import Laplace as Laplace
+    from privfcd.mechanisms import SecureNoise as SecureNoise
+    from privfcd.mechanisms import SimulatedNoise as SimulatedNoise
+    from privfcd.moments import Moments as Moments
+
+
+def __getattr__(name: str) -> Any:
+    if name in _MODULES:
+        value: Any = import_module(_MODULES[name])
+    elif name in _HOME_OF:
+        value = getattr(import_module(f"privfcd.{_HOME_OF[name]}"), name)
+    else:
+        raise AttributeError(f"module 'privfcd' has no attribute {name!r}")
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

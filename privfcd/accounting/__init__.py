@@ -1,0 +1,87 @@
+"""What a release costs, what a total means, and who may still spend."""
+
+from dp_accounting import (
+    DpEvent,
+    GaussianDpEvent,
+    LaplaceDpEvent,
+    NeighboringRelation,
+    NonPrivateDpEvent,
+    NoOpDpEvent,
+    ZCDpEvent,
+)
+
+from privfcd.accounting.accountants import PureDPAccountant, ZCDPAccountant
+from privfcd.accounting.budget import Budget
+from privfcd.accounting.calibration import NoisePlan, calibrate, epsilon_of
+from privfcd.accounting.conversions import (
+    advanced_composition,
+    bounded_range_rho,
+    epsilon_to_zcdp,
+    gaussian_delta,
+    gaussian_epsilon,
+    gaussian_sigma,
+    gdp_to_delta,
+    gdp_to_epsilon,
+    laplace_rho,
+    pure_rho,
+    zcdp_to_delta,
+    zcdp_to_epsilon,
+)
+from privfcd.accounting.events import (
+    ADD_OR_REMOVE_ONE,
+    REPLACE_ONE,
+    BoundedRangeDpEvent,
+    EpsilonDeltaDpEvent,
+    compose,
+    gaussian_event,
+    laplace_event,
+    leaves,
+    selection_event,
+)
+from privfcd.accounting.journal import Entry, Journal, MemoryJournal
+from privfcd.accounting.laplace_dp import laplace_epsilon
+from privfcd.accounting.ledger import Ledger, PlanPart, Reservation
+
+__all__ = [
+    "ADD_OR_REMOVE_ONE",
+    "REPLACE_ONE",
+    "BoundedRangeDpEvent",
+    "Budget",
+    "DpEvent",
+    "Entry",
+    "EpsilonDeltaDpEvent",
+    "GaussianDpEvent",
+    "Journal",
+    "LaplaceDpEvent",
+    "Ledger",
+    "MemoryJournal",
+    "NeighboringRelation",
+    "NoOpDpEvent",
+    "NoisePlan",
+    "NonPrivateDpEvent",
+    "PlanPart",
+    "PureDPAccountant",
+    "Reservation",
+    "ZCDPAccountant",
+    "ZCDpEvent",
+    "advanced_composition",
+    "bounded_range_rho",
+    "calibrate",
+    "compose",
+    "epsilon_of",
+    "epsilon_to_zcdp",
+    "gaussian_delta",
+    "gaussian_epsilon",
+    "gaussian_event",
+    "gaussian_sigma",
+    "gdp_to_delta",
+    "gdp_to_epsilon",
+    "laplace_epsilon",
+    "laplace_event",
+    "laplace_rho",
+    "leaves",
+    "pure_rho",
+    "selection_event",
+    "zcdp_to_delta",
+    "zcdp_to_epsilon",
+]

@@ -1,0 +1,188 @@
+"""The noise for a target: one release, many, or a plan that mixes selections, Gaussians and Laplace noise."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from dp_accounting import DpEvent, NonPrivateDpEvent, PrivacyAccountant
+from scipy.optimize import brentq
+
+from privfcd import checks
+from privfcd.accounting.accountants import ACCOUNTANTS, ZCDPAccountant
+from privfcd.accounting.events import compose, gaussian_event, laplace_event, leaves, selection_event
+from privfcd.errors import InvalidParameter
+
+DEFAULT_ACCOUNTANT = "zcdp"
+
+
+def epsilon_of(event: DpEvent, delta: float, accountant: str = DEFAULT_ACCOUNTANT) -> float:
+    """Return the epsilon at `delta` of any composed event.
+
+    Parameters
+    ----------
+    event : dp_accounting.DpEvent
+        What was or will be released, under one neighbouring relation.
+    delta : float
+        In [0, 1).
+    accountant : str
+        `"zcdp"`, `"zcdp-loose"` or `"pure"`.
+
+    Raises
+    ------
+    dp_accounting.UnsupportedEventError
+        The accountant can prove nothing about one of the events.
+    """
+    return accountant_named(accountant)().compose(event).get_epsilon(delta)
+
+
+def accountant_named(name: str) -> Callable[[], PrivacyAccountant]:
+    """Return the accountant's class, or say which names there are."""
+    if name not in ACCOUNTANTS:
+        raise checks.refuse("accountant", name, "one of " + ", ".join(sorted(ACCOUNTANTS)))
+    return ACCOUNTANTS[name]
+
+
+@dataclass(frozen=True)
+class NoisePlan:
+    """Noise scales that meet a target, and what they really cost.
+
+    Attributes
+    ----------
+    gaussian_scale, selection_scale, laplace_scale : float or None
+        Standard deviation of the Gaussian noise; b of the Gumbel noise in a selection with P ∝ exp(score/b) (its
+        standard deviation is pi/sqrt(6) b); b of the Laplace noise (standard deviation sqrt(2) b). In the units of
+        the sensitivity. None where the plan has no such release.
+    rho : float
+        The plan's zCDP.
+    event : dp_accounting.DpEvent
+        All releases, composed.
+    epsilon, delta : float
+        What is really spent: epsilon is at most what was asked for.
+    accountant : str
+        Who says so.
+    """
+
+    gaussian_scale: float | None
+    selection_scale: float | None
+    laplace_scale: float | None
+    rho: float
+    event: DpEvent
+    epsilon: float
+    delta: float
+    accountant: str
+
+    @property
+    def events(self) -> list[tuple[DpEvent, int]]:
+        """The simple events, each with how often it happens."""
+        return leaves(self.event)
+
+
+def calibrate(
+    epsilon: float,
+    delta: float,
+    *,
+    selections: int = 0,
+    gaussians: int = 0,
+    laplaces: int = 0,
+    sensitivity: float = 1.0,
+    accountant: str = DEFAULT_ACCOUNTANT,
+) -> NoisePlan:
+    """Return the smallest common noise scale for which all releases together are (epsilon, delta)-DP.
+
+    Parameters
+    ----------
+    epsilon : float
+        Above 0.
+    delta : float
+        In [0, 1). At 0 only selections and Laplace noise can be planned.
+    selections, gaussians, laplaces : int
+        How many releases of each kind; at least one in all. A selection is the exponential mechanism on scores
+        that one record may move in both directions.
+    sensitivity : float
+        Of every release: of any score, in l2 norm for Gaussian noise, in l1 norm for Laplace noise; above 0.
+    accountant : str
+        `"zcdp"`, `"zcdp-loose"` or `"pure"`.
+
+    Returns
+    -------
+    NoisePlan
+        Never overspends: its epsilon was evaluated at its scale and is at most `epsilon`.
+    """
+    epsilon = checks.positive("epsilon", epsilon)
+    delta = checks.delta("delta", delta)
+    counts = [
+        checks.count(name, value, least=0)
+        for name, value in (("selections", selections), ("gaussians", gaussians), ("laplaces", laplaces))
+    ]
+    if not any(counts):
+        raise InvalidParameter("selections, gaussians and laplaces are all 0: there is no noise to find")
+    sensitivity = checks.positive("sensitivity", sensitivity)
+    accountant_named(accountant)
+    if delta == 0 and gaussians:
+        raise InvalidParameter("delta must be above 0 for Gaussian noise, got 0: no Gaussian noise is purely private")
+
+    def plan(scale: float) -> DpEvent:
+        makers = (selection_event, gaussian_event, laplace_event)
+        return compose((make(sensitivity, scale), count) for make, count in zip(makers, counts, strict=True) if count)
+
+    scale = smallest_scale(plan, epsilon, delta, accountant, start=sensitivity)
+    event = plan(scale)
+    return NoisePlan(
+        gaussian_scale=scale if gaussians else None,
+        selection_scale=scale if selections else None,
+        laplace_scale=scale if laplaces else None,
+        rho=ZCDPAccountant().compose(event).rho,
+        event=event,
+        epsilon=epsilon_of(event, delta, accountant),
+        delta=delta,
+        accountant=accountant,
+    )
+
+
+def smallest_scale(
+    plan: Callable[[float], DpEvent],
+    epsilon: float,
+    delta: float,
+    accountant: str = DEFAULT_ACCOUNTANT,
+    *,
+    start: float = 1.0,
+) -> float:
+    """Return the smallest scale for which `plan(scale)` costs at most `epsilon` at `delta`.
+
+    `plan` must cost less at a larger scale. The answer is evaluated before it is returned, so that it never
+    overspends, and is at most a part in 10⁹ above the smallest.
+    """
+    epsilon = checks.positive("epsilon", epsilon)
+
+    def cost(scale: float) -> float:
+        event = plan(scale)
+        return math.inf if isinstance(event, NonPrivateDpEvent) else epsilon_of(event, delta, accountant)
+
+    return smallest_where(cost, epsilon, start=start)
+
+
+def smallest_where(cost: Callable[[float], float], target: float, *, start: float = 1.0) -> float:
+    """Return the smallest scale with cost(scale) <= target, for a cost that falls to 0 as the scale grows."""
+    low = high = start
+    while cost(high) > target:
+        high *= 4
+        if high > 1e300:
+            raise InvalidParameter(f"no finite noise costs at most {target!r}: give a larger epsilon or delta")
+    while cost(low) <= target:
+        low /= 4
+        if low < 1e-300:
+            raise checks.refuse("epsilon", target, "small enough that noise is needed at all")
+
+    def excess(log_scale: float) -> float:
+        value = cost(math.exp(log_scale))
+        return min(math.log(value / target), 700.0) if value > 0 else -700.0
+
+    scale = math.exp(float(brentq(excess, math.log(low), math.log(high), xtol=1e-13, rtol=1e-14)))
+    step = 1e-15
+    answer = scale
+    while cost(answer) > target:
+        answer = scale * (1 + step)
+        step *= 2
+    return answer

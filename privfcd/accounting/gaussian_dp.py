@@ -1,0 +1,53 @@
+"""The privacy curve of Gaussian noise, in log space and with small relative error everywhere.
+
+delta(epsilon) = Φ(mu/2 - epsilon/mu) - e^epsilon Φ(-mu/2 - epsilon/mu) (Balle and Wang 2018, Theorem 8) is a
+difference of nearly equal numbers when mu is small. With x = epsilon/mu - mu/2 and the Mills ratio
+R(x) = Φ(-x)/φ(x) it equals φ(x) (R(x) - R(x + mu)), and R(x) - R(x + mu) is the integral of 1 - t R(t) over
+[x, x + mu], whose integrand is positive: no cancellation is left.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+from scipy.special import erfcx, log_ndtr
+
+_LOG_SQRT_2PI = 0.5 * math.log(2 * math.pi)
+_SQRT_HALF_PI = math.sqrt(math.pi / 2)
+_NODES, _WEIGHTS = np.polynomial.legendre.leggauss(24)
+
+
+def log_delta(mu: float, epsilon: float) -> float:
+    """Return log of the delta of a mu-Gaussian-DP mechanism at `epsilon`; -inf for mu = 0."""
+    if mu == 0:
+        return -math.inf
+    ratio = epsilon / mu
+    if math.isinf(ratio):
+        return -math.inf
+    x = ratio - mu / 2
+    if x < -30:
+        # Φ(-x) is 1 to the last bit; the second term is what is left
+        first, second = float(log_ndtr(-x)), epsilon + float(log_ndtr(-x - mu))
+        return first + math.log1p(-math.exp(second - first))
+    difference = _mills(x) - _mills(x + mu) if mu > 0.5 else _mills_drop(x, mu)
+    return -0.5 * x * x - _LOG_SQRT_2PI + math.log(difference)
+
+
+def _mills(x: float) -> float:
+    return _SQRT_HALF_PI * float(erfcx(x / math.sqrt(2)))
+
+
+def _mills_drop(x: float, mu: float) -> float:
+    """Return R(x) - R(x + mu) for small mu by 24-point Gauss-Legendre quadrature."""
+    t = x + mu * 0.5 * (_NODES + 1)
+    return float(mu * 0.5 * (_WEIGHTS @ _mills_slope(t)))
+
+
+def _mills_slope(t: np.ndarray) -> np.ndarray:
+    """Return -R'(t) = 1 - t R(t); for large t by its asymptotic series, where the difference cancels."""
+    near = np.minimum(t, 60.0)
+    direct = 1 - near * _SQRT_HALF_PI * erfcx(near / math.sqrt(2))
+    far = np.maximum(t, 20.0) ** -2.0
+    series = far * (1 - far * (3 - far * (15 - far * (105 - far * (945 - far * 10395)))))
+    return np.where(t < 40, direct, series)

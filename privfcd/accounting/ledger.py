@@ -1,0 +1,356 @@
+"""The ledger: refuse before access, record before release.
+
+A `Ledger` belongs to one data set. Everything that is to be learnt from its rows is charged first; a charge either is
+recorded and returns, or raises `BudgetExceeded` and changes nothing. Charging costs the same however long the
+history is.
+
+A pure budget adds up epsilons, a zCDP budget rhos. An (epsilon, delta) budget is spent in slices (epsilon_i, delta_i)
+that add up by basic composition, which holds for adaptively chosen slices too (Rogers, Roth, Ullman and Vadhan 2016):
+
+- `reserve` takes a slice for a plan that is fixed in advance. The accountant says what the whole plan costs.
+- `charge` is for releases that are decided as one goes. The first one turns all that is left into one slice, a rho
+  by the tight zCDP conversion, from which all later releases are paid as long as the sum stays within it. Stopping
+  there is valid however each release is chosen (Feldman and Zrnic 2021; Whitehouse, Ramdas, Rogers and Wu 2023).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+
+from dp_accounting import DpEvent, UnsupportedEventError
+
+from privfcd import checks
+from privfcd.accounting.accountants import pure_cost, zcdp_cost
+from privfcd.accounting.budget import Budget
+from privfcd.accounting.calibration import DEFAULT_ACCOUNTANT, accountant_named, epsilon_of
+from privfcd.accounting.costs import exact_cost
+from privfcd.accounting.events import EpsilonDeltaDpEvent, compose, leaves
+from privfcd.accounting.journal import Entry, Journal, MemoryJournal, OverCap
+from privfcd.accounting.units import decimal, units_to_float, units_up
+from privfcd.errors import BudgetExceeded, InvalidParameter
+
+ADAPTIVE = "rho of the adaptive slice"
+
+
+@dataclass(frozen=True)
+class PlanPart:
+    """One kind of release in a plan: its name, the event of one, how many, and a remark for the report."""
+
+    label: str
+    event: DpEvent
+    count: int
+    remark: str = ""
+
+
+class Ledger:
+    """Who may still spend how much, for one data set.
+
+    Parameters
+    ----------
+    budget : Budget, optional
+        The cap. Without one the ledger is open: it records what is charged and refuses nothing.
+    name : str
+        The data set's name. A budget belongs to it: everything charged under one name in one journal adds up.
+    journal : Journal, optional
+        Where the state is kept; in this process's memory by default.
+    accountant : str
+        Who prices plans under an (epsilon, delta) budget, see `epsilon_of`.
+    """
+
+    def __init__(
+        self,
+        budget: Budget | None = None,
+        *,
+        name: str = "table",
+        journal: Journal | None = None,
+        accountant: str = DEFAULT_ACCOUNTANT,
+    ) -> None:
+        if budget is not None and not isinstance(budget, Budget):
+            raise checks.refuse("budget", budget, "a privfcd.Budget or None")
+        if not isinstance(name, str) or not name:
+            raise checks.refuse("name", name, "a non-empty text")
+        accountant_named(accountant)
+        self.budget = budget
+        self.name = name
+        self.accountant = accountant
+        self._journal: Journal = MemoryJournal() if journal is None else journal
+        self._caps = _caps(budget)
+
+    @property
+    def open(self) -> bool:
+        """Whether there is no budget, so that nothing is refused."""
+        return self.budget is None
+
+    def charge(self, event: DpEvent, label: str = "release") -> Entry:
+        """Record the cost of one release, or refuse it.
+
+        Parameters
+        ----------
+        event : dp_accounting.DpEvent
+            Its cost under the table's neighbouring relation.
+        label : str
+            What it is, for the journal and the report.
+
+        Raises
+        ------
+        BudgetExceeded
+            It does not fit what is left. Nothing has changed; a smaller one may still fit.
+        InvalidParameter
+            The event has no cost in the budget's notion, or its parameters are not valid.
+        """
+        pairs = leaves(event)
+        if self.budget is None:
+            return self._post("charge", label, event, {})
+        if self.budget.notion == "approximate":
+            if any(isinstance(leaf, EpsilonDeltaDpEvent) and leaf.delta for leaf, _ in pairs):
+                return self._charge_slice(event, pairs, label)
+            return self._charge_adaptive(event, pairs, label)
+        account = "epsilon" if self.budget.notion == "pure" else "rho"
+        return self._post("charge", label, event, {account: self._sum(pairs, account)})
+
+    def reserve(
+        self,
+        plan: Iterable[PlanPart] | DpEvent,
+        label: str = "run",
+        *,
+        delta: float | None = None,
+    ) -> Reservation:
+        """Charge a plan that is fixed in advance, at once and as a whole.
+
+        Parameters
+        ----------
+        plan : iterable of PlanPart, or DpEvent
+            What will be released at the most.
+        label : str
+            The run's name.
+        delta : float, optional
+            For an (epsilon, delta) budget: the slice's delta. All that is left by default.
+
+        Returns
+        -------
+        Reservation
+            Draws the plan down in memory. What is not drawn stays spent.
+
+        Raises
+        ------
+        BudgetExceeded
+            It does not fit what is left. Nothing has changed.
+        """
+        parts, event, spend = self._quote(plan, label, delta)
+        entry = self._post("reserve", label, event, spend)
+        return Reservation(self, parts, entry)
+
+    def check(
+        self, plan: Iterable[PlanPart] | DpEvent, label: str = "run", *, delta: float | None = None
+    ) -> dict[str, float]:
+        """Return what `reserve` would spend now, by account, or raise what it would raise. Changes nothing."""
+        _, _, spend = self._quote(plan, label, delta)
+        balance = self._journal.balance(self.name)
+        for account, asked in spend.items():
+            spent, cap = balance.get(account, (0, self._caps.get(account)))
+            if cap is not None and spent + asked > cap:
+                raise self._refusal(label, account, asked, spent, cap)
+        return {account: units_to_float(asked) for account, asked in spend.items()}
+
+    def left(self) -> Budget | None:
+        """Return what may still be reserved; None if nothing is left. Asking changes nothing.
+
+        For an open ledger this is None too: there is no budget to be left.
+        """
+        if self.budget is None:
+            return None
+        balance = self._journal.balance(self.name)
+        left = {account: cap - balance.get(account, (0, cap))[0] for account, cap in self._caps.items()}
+        if not left.get("rho", left.get("epsilon", 0)) or (self.budget.delta_units and not left["delta"]):
+            return None
+        return Budget.from_units(left.get("epsilon", 0), left.get("delta", 0), left.get("rho", 0))
+
+    def spent(self) -> dict[str, float]:
+        """Return what is spent so far, by account (`"epsilon"`, `"delta"`, `"rho"`, the adaptive slice's rho)."""
+        return {name: units_to_float(spent) for name, (spent, _) in self._journal.balance(self.name).items()}
+
+    def spent_units(self) -> dict[str, int]:
+        """Return what is spent so far in units of 10⁻²⁴, by account."""
+        return {name: spent for name, (spent, _) in self._journal.balance(self.name).items()}
+
+    def entries(self) -> Sequence[Entry]:
+        """Return the data set's entries, oldest first."""
+        return self._journal.entries(self.name)
+
+    def record_draws(self, label: str, counts: Mapping[str, int]) -> Entry:
+        """Note what a reservation has drawn; it was paid when it was reserved."""
+        return self._post(
+            "draws", f"{label}: " + ", ".join(f"{count} {name}" for name, count in counts.items()), None, {}
+        )
+
+    def _quote(
+        self, plan: Iterable[PlanPart] | DpEvent, label: str, delta: float | None
+    ) -> tuple[list[PlanPart], DpEvent, dict[str, int]]:
+        """Return a plan's parts, its composed event and what it costs; changes nothing."""
+        parts = [PlanPart(label, plan, 1)] if isinstance(plan, DpEvent) else list(plan)
+        if len({part.label for part in parts}) != len(parts):
+            raise checks.refuse("labels of the plan", [part.label for part in parts], "all different")
+        event = compose((part.event, checks.count(part.label, part.count, least=0)) for part in parts)
+        pairs = leaves(event)
+        if self.budget is None:
+            return parts, event, {}
+        if self.budget.notion != "approximate":
+            account = "epsilon" if self.budget.notion == "pure" else "rho"
+            return parts, event, {account: self._sum(pairs, account)}
+        if ADAPTIVE in self._journal.balance(self.name):
+            return parts, event, {ADAPTIVE: self._sum(pairs, "rho")}
+        return parts, event, self._price(event, delta)
+
+    def _charge_slice(self, event: DpEvent, pairs: Sequence[tuple[DpEvent, int]], label: str) -> Entry:
+        """Spend (epsilon, delta) events as slices of their own, by basic composition."""
+        if ADAPTIVE in self._journal.balance(self.name):
+            raise InvalidParameter(
+                f"event {event!r} is (epsilon, delta)-DP with delta > 0, which has no rho: it cannot be paid from the "
+                "adaptive zCDP slice; charge it before the first adaptive release, or use another budget"
+            )
+        epsilon, delta = Fraction(0), Fraction(0)
+        for leaf, count in pairs:
+            if not isinstance(leaf, EpsilonDeltaDpEvent):
+                raise InvalidParameter(
+                    f"event {event!r} mixes (epsilon, delta)-DP parts with others: charge the parts on their own"
+                )
+            epsilon += decimal(leaf.epsilon) * count
+            delta += decimal(leaf.delta) * count
+        return self._post("charge", label, event, {"epsilon": units_up(epsilon), "delta": units_up(delta)})
+
+    def _charge_adaptive(self, event: DpEvent, pairs: Sequence[tuple[DpEvent, int]], label: str) -> Entry:
+        cost = self._sum(pairs, "rho")
+        if ADAPTIVE not in self._journal.balance(self.name):
+            left = self.left()
+            slice_units = left.zcdp_units() if left is not None else 0
+            if left is None or cost > slice_units:
+                raise self._refusal(label, "rho", cost, 0, slice_units)
+            self._post(
+                "slice",
+                f"adaptive slice: rho = {units_to_float(slice_units):g}",
+                None,
+                {"epsilon": left.epsilon_units, "delta": left.delta_units},
+                {ADAPTIVE: slice_units},
+            )
+        return self._post("charge", label, event, {ADAPTIVE: cost})
+
+    def _price(self, event: DpEvent, delta: float | None) -> dict[str, int]:
+        """Return what a plan costs as a slice of an (epsilon, delta) budget."""
+        left = self.left()
+        if delta is None:
+            delta = left.delta if left is not None else 0.0
+        delta = checks.delta("delta", delta)
+        try:
+            epsilon = epsilon_of(event, delta, self.accountant)
+        except UnsupportedEventError as error:
+            raise InvalidParameter(f"the {self.accountant} accountant cannot price the plan: {error}") from error
+        if epsilon == float("inf"):
+            raise self._refusal("plan", "epsilon", None, 0, left.epsilon_units if left else 0)
+        return {"epsilon": units_up(decimal(epsilon)), "delta": units_up(decimal(delta))}
+
+    def _sum(self, pairs: Iterable[tuple[DpEvent, int]], notion: str) -> int:
+        """Return the exact cost of simple events in units, rounded up once; refuse what has none."""
+        total = Fraction(0)
+        for leaf, count in pairs:
+            name = type(leaf).__name__
+            if (pure_cost if notion == "epsilon" else zcdp_cost)(leaf) is None:
+                kind = "a pure-DP budget" if notion == "epsilon" else "a zCDP budget"
+                raise InvalidParameter(f"{name} cannot be paid from {kind} of {self.name!r}: it has no {notion}")
+            cost = exact_cost(leaf, notion)
+            if cost is None:
+                raise BudgetExceeded(
+                    f"{name} on {self.name!r} has no noise and costs an infinite {notion}: no budget pays for it"
+                )
+            total += cost * count
+        return units_up(total)
+
+    def _post(
+        self,
+        kind: str,
+        label: str,
+        event: DpEvent | None,
+        spend: Mapping[str, int],
+        open_caps: Mapping[str, int] | None = None,
+    ) -> Entry:
+        text = "" if event is None else repr(event)
+        try:
+            return self._journal.post(self.name, kind, label, text, spend, {**self._caps, **(open_caps or {})})
+        except OverCap as over:
+            raise self._refusal(label, over.account, over.asked, over.spent, over.cap) from None
+
+    def _refusal(self, label: str, account: str, asked: int | None, spent: int, cap: int) -> BudgetExceeded:
+        wanted = "inf" if asked is None else f"{units_to_float(asked):.9g}"
+        return BudgetExceeded(
+            f"{label!r} on {self.name!r} was refused: asked {account} {wanted}, spent {units_to_float(spent):.9g}, "
+            f"left {units_to_float(cap - spent):.9g} of {units_to_float(cap):.9g}"
+        )
+
+
+class Reservation:
+    """A plan that is paid for, drawn down in memory.
+
+    A draw is an integer step: no I/O and no accounting. Drawing more than was planned raises `BudgetExceeded`.
+    """
+
+    def __init__(self, ledger: Ledger, parts: Sequence[PlanPart], entry: Entry) -> None:
+        self.ledger = ledger
+        self.parts = tuple(parts)
+        self.entry = entry
+        self._left = {part.label: part.count for part in parts}
+        self._events = {part.label: part.event for part in parts}
+        self._noted = dict.fromkeys(self._left, 0)
+
+    @property
+    def event(self) -> DpEvent:
+        """The whole plan, composed."""
+        return compose((part.event, part.count) for part in self.parts)
+
+    def event_named(self, label: str) -> DpEvent:
+        """Return the event that one draw under `label` was charged as."""
+        if label not in self._events:
+            raise checks.refuse("label", label, "one of " + ", ".join(self._events))
+        return self._events[label]
+
+    def draw(self, label: str, count: int = 1) -> None:
+        """Use up `count` of the planned releases called `label`, before the rows are read.
+
+        Raises
+        ------
+        BudgetExceeded
+            Fewer are left, or the plan has none of that name.
+        """
+        left = self._left.get(label, 0)
+        if count > left:
+            raise BudgetExceeded(
+                f"{label!r} on {self.ledger.name!r} was refused: asked {count}, left {left} of the reservation"
+            )
+        self._left[label] = left - count
+
+    def left(self, label: str) -> int:
+        """Return how many releases called `label` are left."""
+        return self._left.get(label, 0)
+
+    def drawn(self) -> dict[str, int]:
+        """Return how many releases of each name were drawn."""
+        return {part.label: part.count - self._left[part.label] for part in self.parts}
+
+    def checkpoint(self, label: str) -> None:
+        """Note in the journal what was drawn since the last checkpoint: once a round, not once a draw."""
+        drawn = self.drawn()
+        fresh = {name: count - self._noted[name] for name, count in drawn.items() if count > self._noted[name]}
+        if fresh:
+            self.ledger.record_draws(label, fresh)
+            self._noted = drawn
+
+
+def _caps(budget: Budget | None) -> dict[str, int]:
+    if budget is None:
+        return {}
+    match budget.notion:
+        case "zcdp":
+            return {"rho": budget.rho_units}
+        case "pure":
+            return {"epsilon": budget.epsilon_units}
+    return {"epsilon": budget.epsilon_units, "delta": budget.delta_units}

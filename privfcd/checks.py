@@ -1,0 +1,72 @@
+"""Checks of parameters, each with a message that names the argument, the value and what is accepted."""
+
+from __future__ import annotations
+
+import math
+from numbers import Integral, Real
+from typing import Any
+
+from privfcd.errors import InvalidParameter
+
+
+def refuse(name: str, value: Any, accepted: str) -> InvalidParameter:
+    """Return the error for `name`; the caller raises it."""
+    return InvalidParameter(f"{name} must be {accepted}, got {value!r}")
+
+
+def real(name: str, value: Any, accepted: str = "a finite number") -> float:
+    """Return `value` as a float; booleans, text, NaN and infinities are refused."""
+    if isinstance(value, bool) or not isinstance(value, Real):
+        raise refuse(name, value, accepted)
+    number = float(value)
+    if not math.isfinite(number):
+        raise refuse(name, value, accepted)
+    return number
+
+
+def positive(name: str, value: Any) -> float:
+    """Return `value` as a finite float above 0."""
+    accepted = "a finite number above 0"
+    number = real(name, value, accepted)
+    if number <= 0:
+        raise refuse(name, value, accepted)
+    return number
+
+
+def non_negative(name: str, value: Any) -> float:
+    """Return `value` as a finite float of at least 0."""
+    accepted = "a finite number of at least 0"
+    number = real(name, value, accepted)
+    if number < 0:
+        raise refuse(name, value, accepted)
+    return number
+
+
+def scale(name: str, value: Any) -> float:
+    """Return a noise scale: one finite number of at least 0 (0 adds no noise and is charged as non-private)."""
+    return non_negative(name, value)
+
+
+def delta(name: str, value: Any, *, zero: bool = True) -> float:
+    """Return a delta: in [0, 1), or in (0, 1) where `zero` is False."""
+    accepted = "in [0, 1)" if zero else "in (0, 1)"
+    number = real(name, value, accepted)
+    if number >= 1 or number < 0 or (number == 0 and not zero):
+        raise refuse(name, value, accepted)
+    return number
+
+
+def fraction(name: str, value: Any) -> float:
+    """Return a share: in (0, 1)."""
+    number = real(name, value, "in (0, 1)")
+    if not 0 < number < 1:
+        raise refuse(name, value, "in (0, 1)")
+    return number
+
+
+def count(name: str, value: Any, *, least: int = 1) -> int:
+    """Return a whole number of at least `least`."""
+    accepted = f"a whole number of at least {least}"
+    if isinstance(value, bool) or not isinstance(value, Integral) or int(value) < least:
+        raise refuse(name, value, accepted)
+    return int(value)

@@ -1,0 +1,20 @@
+"""Mechanisms: parameters, cost and release of each, with its proof; and the sources of noise."""
+
+from privfcd.mechanisms.covariance import AnalyticGaussian, NoisyCovariance, covariance_sensitivity
+from privfcd.mechanisms.exponential import GumbelMax
+from privfcd.mechanisms.gaussian import Gaussian
+from privfcd.mechanisms.laplace import Laplace
+from privfcd.mechanisms.noise import NoiseSource, NoiseStream, SecureNoise, SimulatedNoise
+
+__all__ = [
+    "AnalyticGaussian",
+    "Gaussian",
+    "GumbelMax",
+    "Laplace",
+    "NoiseSource",
+    "NoiseStream",
+    "NoisyCovariance",
+    "SecureNoise",
+    "SimulatedNoise",
+    "covariance_sensitivity",
+]

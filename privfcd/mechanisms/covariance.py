@@ -1,0 +1,102 @@
+"""The analytic Gaussian mechanism for covariances and other symmetric matrices.
+
+Theorem. Let a symmetric matrix have Frobenius sensitivity D, and add a symmetric noise matrix whose entries on the
+diagonal are N(0, s²) and above it N(0, s²/2), copied below. This is mu-Gaussian-DP with mu = D / s.
+
+Proof. The map that takes a symmetric matrix to its diagonal and sqrt(2) times its upper triangle is an isometry from
+the Frobenius norm to the Euclidean one. In these coordinates the noise is N(0, s²) on each, so the Gaussian mechanism's
+theorem applies; mapping back is post-processing.
+
+Theorem. For rows of Euclidean norm at most c, one replaced record moves X'X / n by at most sqrt(2) c²/n in Frobenius
+norm, and one added or removed record (n public and fixed) by at most c²/n.
+
+Proof. |xx' - yy'|² = |x|⁴ + |y|⁴ - 2 (x·y)² <= 2 c⁴, with equality at orthogonal x, y of norm c; and |xx'| = |x|².
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+from dp_accounting import DpEvent
+from numpy.typing import ArrayLike
+
+from privfcd import checks
+from privfcd.accounting import REPLACE_ONE, NeighboringRelation, gaussian_event, gaussian_sigma
+from privfcd.errors import InvalidParameter
+from privfcd.mechanisms.noise import Array, NoiseStream, finite
+
+
+def covariance_sensitivity(row_norm: float, n: int, relation: NeighboringRelation = REPLACE_ONE) -> float:
+    """Return the Frobenius sensitivity of X'X / n for rows of norm at most `row_norm`; n is public."""
+    row_norm = checks.non_negative("row_norm", row_norm)
+    n = checks.count("n", n)
+    return (math.sqrt(2) if relation is REPLACE_ONE else 1.0) * row_norm**2 / n
+
+
+@dataclass(frozen=True)
+class NoisyCovariance:
+    """A symmetric matrix that was released with symmetric Gaussian noise.
+
+    Attributes
+    ----------
+    matrix : ndarray of shape (d, d)
+        Symmetric; with noise it need not be positive semidefinite.
+    scale : float
+        Standard deviation of the noise on the diagonal; off it the standard deviation is scale / sqrt(2).
+    """
+
+    matrix: Array
+    scale: float
+
+    @property
+    def noise_sd(self) -> Array:
+        """Standard deviation of the noise in each entry, shape (d, d)."""
+        sd = np.full(self.matrix.shape, self.scale / math.sqrt(2))
+        np.fill_diagonal(sd, self.scale)
+        return sd
+
+    def positive_semidefinite(self, floor: float = 0.0) -> NoisyCovariance:
+        """Return the nearest matrix whose eigenvalues are at least `floor`: post-processing, free of budget."""
+        values, vectors = np.linalg.eigh(self.matrix)
+        lifted = (vectors * np.maximum(values, floor)) @ vectors.T
+        return NoisyCovariance((lifted + lifted.T) / 2, self.scale)
+
+
+@dataclass(frozen=True)
+class AnalyticGaussian:
+    """Symmetric Gaussian noise on a symmetric matrix, at a scale found by the analytic calibration.
+
+    Parameters
+    ----------
+    scale : float
+        Standard deviation on the diagonal; off it the noise has scale / sqrt(2). 0 adds nothing and is charged as
+        non-private.
+    """
+
+    scale: float
+
+    def __post_init__(self) -> None:
+        checks.scale("scale", self.scale)
+
+    @classmethod
+    def calibrated(cls, epsilon: float, delta: float, sensitivity: float) -> AnalyticGaussian:
+        """Return the mechanism with the least noise that is (epsilon, delta)-DP at this Frobenius `sensitivity`."""
+        return cls(gaussian_sigma(epsilon, delta, sensitivity))
+
+    def event(self, sensitivity: float) -> DpEvent:
+        """Return the cost of one release of a matrix of this Frobenius `sensitivity`."""
+        return gaussian_event(sensitivity, self.scale)
+
+    def release(self, value: ArrayLike, stream: NoiseStream) -> NoisyCovariance:
+        """Return the symmetric matrix `value` with noise."""
+        matrix = finite("value", value)
+        if matrix.ndim != 2 or matrix.shape[0] != matrix.shape[1] or not np.array_equal(matrix, matrix.T):
+            raise InvalidParameter(f"value must be a symmetric matrix, got shape {matrix.shape}")
+        rows, columns = np.triu_indices(len(matrix))
+        off_diagonal = math.nextafter(self.scale / math.sqrt(2), math.inf) if self.scale else 0.0
+        scales = np.where(rows == columns, self.scale, off_diagonal)
+        noisy = np.empty_like(matrix)
+        noisy[rows, columns] = noisy[columns, rows] = stream.gaussian(matrix[rows, columns], scales)
+        return NoisyCovariance(noisy, self.scale)

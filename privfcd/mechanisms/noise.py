@@ -1,0 +1,184 @@
+"""Where noise comes from: the operating system's randomness, or a seeded generator for experiments.
+
+A `NoiseSource` is a frozen recipe that can be copied to other processes; `stream` makes the live source of samples.
+A stream adds noise to values rather than returning noise, because a secure one has to decide the last bits of the
+sum: noise in floating point that is added afterwards betrays the value (Mironov 2012).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any, Protocol
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from privfcd import checks
+from privfcd.errors import InvalidParameter
+
+Array = NDArray[np.float64]
+
+
+class NoiseStream(Protocol):
+    """A live source of samples. Values and scores must be finite; scales one finite number of at least 0."""
+
+    secure: bool
+
+    def gaussian(self, value: ArrayLike, scale: float | Array) -> Array:
+        """Return `value` plus independent Gaussian noise of standard deviation `scale`, in the shape of `value`."""
+
+    def laplace(self, value: ArrayLike, scale: float | Array) -> Array:
+        """Return `value` plus independent Laplace noise of scale `scale`, in the shape of `value`."""
+
+    def select(self, scores: Array, scale: float) -> int:
+        """Return index i with probability proportional to exp(scores[i] / scale); the first maximum at scale 0."""
+
+    def select_many(self, scores: Array, scale: float, size: int) -> NDArray[np.int64]:
+        """Return `size` independent selections."""
+
+
+class NoiseSource(Protocol):
+    """A recipe for streams of samples."""
+
+    @property
+    def secure(self) -> bool:
+        """Whether results that were made with it may leave the owner's hands."""
+
+    @property
+    def label(self) -> str:
+        """What a report says of it."""
+
+    def stream(self, *key: int) -> NoiseStream:
+        """Return the stream of this `key`, such as (party, round, message)."""
+
+
+@dataclass(frozen=True)
+class SimulatedNoise:
+    """Seeded noise for experiments and audits: reproducible, and no protection at all.
+
+    Streams of different keys are independent, and the same seed and key give the same stream in every process.
+
+    Parameters
+    ----------
+    seed : int
+        At least 0.
+    """
+
+    seed: int
+    secure = False
+
+    def __post_init__(self) -> None:
+        checks.count("seed", self.seed, least=0)
+
+    @property
+    def label(self) -> str:
+        """What a report says of it."""
+        return f"simulated (seed {self.seed}): reproducible, NO protection"
+
+    def stream(self, *key: int) -> NoiseStream:
+        """Return the stream of this `key`."""
+        return _SimulatedStream(np.random.default_rng(np.random.SeedSequence(self.seed, spawn_key=key)))
+
+
+class _SimulatedStream:
+    secure = False
+
+    def __init__(self, generator: np.random.Generator) -> None:
+        self._generator = generator
+
+    def gaussian(self, value: ArrayLike, scale: float | Array) -> Array:
+        centre = finite("value", value)
+        return np.asarray(self._generator.normal(centre, scale), dtype=np.float64)
+
+    def laplace(self, value: ArrayLike, scale: float | Array) -> Array:
+        centre = finite("value", value)
+        return np.asarray(self._generator.laplace(centre, scale), dtype=np.float64)
+
+    def select(self, scores: Array, scale: float) -> int:
+        if scale == 0:
+            return int(np.argmax(scores))
+        return int(np.argmax(scores / scale + self._generator.gumbel(size=len(scores))))
+
+    def select_many(self, scores: Array, scale: float, size: int) -> NDArray[np.int64]:
+        if scale == 0:
+            return np.full(size, np.argmax(scores), dtype=np.int64)
+        weights = np.exp((scores - scores.max()) / scale)
+        cumulative = np.cumsum(weights)
+        return np.searchsorted(cumulative, self._generator.random(size) * cumulative[-1], side="right").astype(np.int64)
+
+
+@dataclass(frozen=True)
+class SecureNoise:
+    """Noise from the operating system's random numbers: no seed, exact samplers, no low-order bits that leak.
+
+    Samples come from OpenDP: Gaussian and Laplace noise from exactly sampled discrete laws on the finest grid that
+    doubles have, where the discrete and the continuous law agree far below any delta; selections from exact-arithmetic
+    Gumbel noise. Streams hold no state, so that copies, forks and threads never share noise.
+    """
+
+    secure = True
+
+    @property
+    def label(self) -> str:
+        """What a report says of it."""
+        return "secure (operating system's random numbers, exact samplers of OpenDP)"
+
+    def stream(self, *key: int) -> NoiseStream:
+        """Return a stream; the key makes no difference."""
+        return _SecureStream()
+
+
+class _SecureStream:
+    secure = True
+
+    def gaussian(self, value: ArrayLike, scale: float | Array) -> Array:
+        return _elementwise("gaussian", value, scale)
+
+    def laplace(self, value: ArrayLike, scale: float | Array) -> Array:
+        return _elementwise("laplace", value, scale)
+
+    def select(self, scores: Array, scale: float) -> int:
+        if scale == 0:
+            return int(np.argmax(scores))
+        return int(_opendp_measurement("selection", float(scale))(scores.tolist()))
+
+    def select_many(self, scores: Array, scale: float, size: int) -> NDArray[np.int64]:
+        return np.array([self.select(scores, scale) for _ in range(size)], dtype=np.int64)
+
+
+def finite(name: str, value: ArrayLike) -> Array:
+    """Return `value` as a float array, refused where it is not finite: NaN has no sensitivity."""
+    array = np.asarray(value, dtype=np.float64)
+    if not np.isfinite(array).all():
+        raise InvalidParameter(f"{name} must be finite, got {array[~np.isfinite(array)].flat[0]!r} among its entries")
+    return array
+
+
+def _elementwise(kind: str, value: ArrayLike, scale: float | Array) -> Array:
+    centre = finite("value", value)
+    if np.ndim(scale) == 0:
+        if scale == 0:
+            return centre.copy()
+        noisy_all: Array = np.asarray(_opendp_measurement(kind, float(scale))(centre.ravel().tolist()))
+        return noisy_all.reshape(centre.shape)
+    scales = np.broadcast_to(np.asarray(scale, dtype=np.float64), centre.shape)
+    noisy = centre.copy()
+    for one in np.unique(scales[scales > 0]):
+        mask = scales == one
+        noisy[mask] = _opendp_measurement(kind, float(one))(centre[mask].tolist())
+    return noisy
+
+
+@lru_cache(maxsize=4096)
+def _opendp_measurement(kind: str, scale: float) -> Any:
+    import opendp.prelude as dp
+
+    dp.enable_features("contrib")
+    vector = dp.vector_domain(dp.atom_domain(T=float, nan=False))
+    match kind:
+        case "gaussian":
+            return dp.m.make_gaussian(vector, dp.l2_distance(T=float), scale=scale)
+        case "laplace":
+            return dp.m.make_laplace(vector, dp.l1_distance(T=float), scale=scale)
+    return dp.m.make_noisy_max(vector, dp.linf_distance(T=float), dp.zero_concentrated_divergence(), scale=scale)

@@ -1,0 +1,30 @@
+"""Tables in, and the only door to their rows."""
+
+from privfcd.data.datasets import Dataset, sachs
+from privfcd.data.greedy import GreedyDescent
+from privfcd.data.histogram import OctaveHistogram
+from privfcd.data.private import PrivateTable
+from privfcd.data.queries import ClippedGradient, ClippedMean, ColumnSquares, Query, SecondMoments
+from privfcd.data.second_moments import table_moments
+from privfcd.data.simulate import Simulation, linear_gaussian
+from privfcd.data.tables import Table, align, read_table, split_rows
+
+__all__ = [
+    "ClippedGradient",
+    "ClippedMean",
+    "ColumnSquares",
+    "Dataset",
+    "GreedyDescent",
+    "OctaveHistogram",
+    "PrivateTable",
+    "Query",
+    "SecondMoments",
+    "Simulation",
+    "Table",
+    "align",
+    "linear_gaussian",
+    "read_table",
+    "sachs",
+    "split_rows",
+    "table_moments",
+]

@@ -1,0 +1,266 @@
+"""PrivateTable: rows behind a ledger. Queries go in, noisy answers come out.
+
+The order is always the same: check the inputs, charge, read the rows, add noise, return. What the owner declares (the
+number of rows, the columns' names, bounds) is public and part of every report; everything else about the rows leaves
+only through a charge.
+"""
+
+from __future__ import annotations
+
+import math
+import zlib
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Protocol, TypeVar
+
+import numpy as np
+from dp_accounting import DpEvent, NonPrivateDpEvent, NoOpDpEvent
+
+from privfcd import checks
+from privfcd.accounting import REPLACE_ONE, Budget, Ledger, NeighboringRelation, Reservation
+from privfcd.data.queries import Array, Query
+from privfcd.data.tables import read_table
+from privfcd.errors import InvalidParameter
+from privfcd.mechanisms import GumbelMax, NoiseSource, NoiseStream, SecureNoise
+
+Answer = TypeVar("Answer", covariant=True)
+SessionT = TypeVar("SessionT", covariant=True)
+
+_DIRECT = 2**32
+"""First part of the stream keys of releases outside an algorithm; an algorithm's keys start with a party's number."""
+
+
+class Mechanism(Protocol[Answer]):
+    """What `PrivateTable.release` takes: a cost for a sensitivity, and a release."""
+
+    def event(self, sensitivity: float) -> DpEvent:
+        """Return the cost of one release."""
+
+    def release(self, value: Any, stream: NoiseStream) -> Answer:
+        """Return `value` with noise."""
+
+
+class SessionQuery(Protocol[SessionT]):
+    """What `PrivateTable.session` takes: a query that keeps working state beside the rows, inside the table."""
+
+    def check(self, d: int) -> None:
+        """Raise InvalidParameter unless the query fits tables of `d` columns."""
+
+    def open(
+        self,
+        rows: Array,
+        reservation: Reservation,
+        relation: NeighboringRelation,
+        streams: Callable[..., NoiseStream],
+    ) -> SessionT:
+        """Return the session; it draws on `reservation` before each look at `rows`."""
+
+
+class PrivateTable:
+    """Rows that can be learnt from only through charged, noisy releases.
+
+    Parameters
+    ----------
+    rows : array of shape (n, d), DataFrame, or path of a CSV or Parquet file
+        Finite numbers, at least as many rows as columns. Constant columns are accepted.
+    columns : sequence of str, optional
+        Names; those of the source by default.
+    name : str, optional
+        The data set's name, to which its budget belongs; `"table"` by default.
+    budget : Budget, optional
+        How much may be spent. A table without a budget is open: it charges `NonPrivateDpEvent` and every report on it
+        says epsilon = inf.
+    ledger : Ledger, optional
+        A ledger to charge instead, with its own name and budget; tables that share one compose.
+    bounds : float, sequence or mapping of column to float, optional
+        Declared public bounds on |x_j|; larger values are clipped. They must not be computed from the rows.
+    noise : NoiseSource, optional
+        `SecureNoise()` by default.
+    relation : dp_accounting.NeighboringRelation
+        What one record's change is: replaced (default), or added or removed with the number of rows public.
+
+    Raises
+    ------
+    InvalidTable
+        The rows cannot be used. Shown to the owner, who makes the table; never sent anywhere.
+    InvalidParameter
+        Another argument is not accepted.
+    """
+
+    def __init__(
+        self,
+        rows: Any,
+        columns: Sequence[str] | None = None,
+        *,
+        name: str | None = None,
+        budget: Budget | None = None,
+        ledger: Ledger | None = None,
+        bounds: float | Sequence[float] | Mapping[str, float] | None = None,
+        noise: NoiseSource | None = None,
+        relation: NeighboringRelation = REPLACE_ONE,
+    ) -> None:
+        if ledger is not None and (budget is not None or name is not None):
+            raise InvalidParameter("give either a ledger, which has a name and a budget, or name and budget, not both")
+        if not isinstance(relation, NeighboringRelation) or relation is NeighboringRelation.REPLACE_SPECIAL:
+            raise checks.refuse("relation", relation, "REPLACE_ONE or ADD_OR_REMOVE_ONE")
+        table = read_table(rows, columns=columns)
+        self._rows: Array = table.rows
+        self.columns: tuple[str, ...] = table.columns
+        self.n_rows, self.n_columns = table.rows.shape
+        self.ledger = Ledger(budget, name="table" if name is None else name) if ledger is None else ledger
+        self.noise: NoiseSource = SecureNoise() if noise is None else noise
+        self.relation = relation
+        self.bounds = _declared_bounds(bounds, self.columns)
+        self._releases = 0
+
+    @property
+    def name(self) -> str:
+        """The data set's name."""
+        return self.ledger.name
+
+    @property
+    def open(self) -> bool:
+        """Whether the table has no budget."""
+        return self.ledger.open
+
+    def reordered(self, columns: Sequence[str]) -> PrivateTable:
+        """Return this table with its columns in another order: same rows, ledger and noise source."""
+        if sorted(columns) != sorted(self.columns):
+            raise checks.refuse("columns", list(columns), f"the table's own: {list(self.columns)}")
+        order = [self.columns.index(column) for column in columns]
+        if order == list(range(self.n_columns)):
+            return self
+        bounds = None if self.bounds is None else [self.bounds[index] for index in order]
+        return PrivateTable(
+            self._rows[:, order],
+            columns,
+            ledger=self.ledger,
+            bounds=bounds,
+            noise=self.noise,
+            relation=self.relation,
+        )
+
+    def event(self, query: Query, mechanism: Mechanism[Any]) -> DpEvent:
+        """Return what one release of `query` through `mechanism` costs, after checking both; reads no rows."""
+        query.check(self.n_columns)
+        if isinstance(mechanism, GumbelMax) and query.norm != "linf":
+            raise InvalidParameter(
+                f"GumbelMax needs scores with an linf sensitivity, {query.name!r} states {query.norm}"
+            )
+        return mechanism.event(query.sensitivity(self.n_rows, self.relation))
+
+    def release(
+        self,
+        query: Query,
+        mechanism: Mechanism[Answer],
+        *,
+        label: str | None = None,
+        reservation: Reservation | None = None,
+        key: tuple[int, ...] | None = None,
+    ) -> Answer:
+        """Charge one release of `query` through `mechanism`, and return the noisy answer.
+
+        Parameters
+        ----------
+        query : Query
+            What is asked.
+        mechanism : Mechanism
+            How it is answered. Its norm must be that of the query: l2 for Gaussian, l1 for Laplace, linf for GumbelMax.
+        label : str, optional
+            Name in the journal; the query's by default.
+        reservation : Reservation, optional
+            Draw `label` from it instead of charging the ledger. Its event must cover this release.
+        key : tuple of int, optional
+            Key of the noise stream; a fresh one by default.
+
+        Raises
+        ------
+        BudgetExceeded
+            The release does not fit; no row was read.
+        """
+        label = query.name if label is None else label
+        event = self.event(query, mechanism)
+        if reservation is not None:
+            self._check_own(reservation)
+            check_covered(event, reservation, label)
+            reservation.draw(label)
+        else:
+            self.ledger.charge(NonPrivateDpEvent() if self.open else event, label)
+        stream = self._stream(*(self._fresh_key() if key is None else key))
+        return mechanism.release(query.evaluate(self._rows), stream)
+
+    def select(
+        self, query: Query, mechanism: GumbelMax, *, label: str | None = None, reservation: Reservation | None = None
+    ) -> int:
+        """Charge one selection among the query's scores, and return the index of the selected one."""
+        if not isinstance(mechanism, GumbelMax):
+            raise checks.refuse("mechanism", mechanism, "a privfcd.GumbelMax")
+        return self.release(query, mechanism, label=label, reservation=reservation)
+
+    def session(self, query: SessionQuery[SessionT], reservation: Reservation) -> SessionT:
+        """Open a hot loop over the rows, paid from `reservation`; working state stays inside the table.
+
+        Parameters
+        ----------
+        query : SessionQuery
+            Such as `GreedyDescent`.
+        reservation : Reservation
+            On this table's ledger, with the parts that the query names.
+        """
+        query.check(self.n_columns)
+        self._check_own(reservation)
+        return query.open(self._rows, reservation, self.relation, self._stream)
+
+    def _check_own(self, reservation: Reservation) -> None:
+        if reservation.ledger is not self.ledger:
+            other = reservation.ledger.name
+            raise InvalidParameter(f"reservation must be on the ledger of {self.name!r}, got one on {other!r}")
+
+    def _stream(self, *key: int) -> NoiseStream:
+        return self.noise.stream(*key)
+
+    def _fresh_key(self) -> tuple[int, ...]:
+        self._releases += 1
+        return (_DIRECT, zlib.crc32(self.name.encode()), self._releases)
+
+    def __repr__(self) -> str:
+        budget = "open" if self.ledger.budget is None else str(self.ledger.budget)
+        return f"PrivateTable({self.name!r}, {self.n_rows} rows, {self.n_columns} columns, {budget})"
+
+
+def check_covered(event: DpEvent, reservation: Reservation, label: str) -> None:
+    """Raise InvalidParameter unless `event` costs no more than what the reservation planned under `label`."""
+    planned = reservation.event_named(label)
+    if event == planned or isinstance(planned, NonPrivateDpEvent) or isinstance(event, NoOpDpEvent):
+        return
+    same = type(event) is type(planned)
+    multiplier = getattr(event, "noise_multiplier", None)
+    if same and multiplier is not None and multiplier >= planned.noise_multiplier:
+        return
+    eta = getattr(event, "eta", None)
+    if same and eta is not None and eta <= planned.eta:
+        return
+    raise InvalidParameter(f"release {label!r} costs {event!r}, but the reservation planned {planned!r}")
+
+
+def _declared_bounds(
+    bounds: float | Sequence[float] | Mapping[str, float] | None, columns: tuple[str, ...]
+) -> tuple[float, ...] | None:
+    if bounds is None:
+        return None
+    if isinstance(bounds, Mapping):
+        if sorted(bounds) != sorted(columns):
+            missing = sorted(set(columns) - set(bounds))
+            extra = sorted(set(bounds) - set(columns))
+            raise InvalidParameter(f"bounds must name every column once: missing {missing}, unknown {extra}")
+        values = [bounds[column] for column in columns]
+    elif np.ndim(bounds) == 0:
+        values = [bounds] * len(columns)  # type: ignore[list-item]
+    else:
+        values = list(bounds)  # type: ignore[arg-type]
+    if len(values) != len(columns):
+        raise InvalidParameter(f"bounds must have one number for each of {len(columns)} columns, got {len(values)}")
+    checked = tuple(
+        checks.positive(f"bound of {column!r}", value) for column, value in zip(columns, values, strict=True)
+    )
+    assert all(math.isfinite(bound) for bound in checked)
+    return checked

@@ -1,0 +1,275 @@
+"""Queries: what may be asked of a table's rows, each with the sensitivity that its own clipping enforces.
+
+A query clips the contribution of every record, never an aggregate, so that its sensitivity holds whatever the rows are.
+Sensitivities are stated for one replaced record, or for one added or removed record with the number of rows n public
+and the answer divided by that n. They include an allowance for the rounding of the floating-point sums (Casacuberta,
+Shoemate, Vadhan and Wagaman 2022 show what is lost without one).
+
+`centre` is a public vector, such as a mean that was released before, which is taken off every row first.
+"""
+
+from __future__ import annotations
+
+import math
+import sys
+from dataclasses import dataclass
+from typing import ClassVar, Literal, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from privfcd import checks
+from privfcd.accounting import REPLACE_ONE, NeighboringRelation
+from privfcd.errors import InvalidParameter
+from privfcd.mechanisms import covariance_sensitivity
+
+Array = NDArray[np.float64]
+Norm = Literal["l1", "l2", "linf"]
+
+
+class Query(Protocol):
+    """A question about rows that knows how far one record can move its answer."""
+
+    @property
+    def name(self) -> str:
+        """What is asked, in words."""
+
+    @property
+    def norm(self) -> Norm:
+        """The norm in which the sensitivity is stated."""
+
+    def check(self, d: int) -> None:
+        """Raise InvalidParameter unless the query fits tables of `d` columns."""
+
+    def evaluate(self, rows: Array) -> Array:
+        """Return the exact answer on rows of shape (n, d)."""
+
+    def sensitivity(self, n: int, relation: NeighboringRelation = REPLACE_ONE) -> float:
+        """Return how far one record can move the answer on `n` rows; inf where nothing is clipped."""
+
+
+def summation_slack(n: int, pairwise: bool) -> float:
+    """Return the factor by which rounding in a float sum of `n` bounded terms can stretch its sensitivity.
+
+    Both neighbours' sums are off by at most g times the sum of the terms' bounds, g = n ulp in any order and
+    (24 + log2 n) ulp where numpy sums pairwise in blocks of 128 (Higham 1993), against a sensitivity of one or two
+    terms: a relative allowance of 2 n g.
+    """
+    growth = 24 + math.log2(n) if pairwise else n
+    return 1 + 2 * n * growth * sys.float_info.epsilon
+
+
+@dataclass(frozen=True)
+class ClippedMean:
+    """The mean of each column in units of its bound, every value clipped to [-bound, bound].
+
+    l2 sensitivity 2 sqrt(d) / n for a replaced record and sqrt(d) / n for an added or removed one.
+
+    Parameters
+    ----------
+    bounds : tuple of float
+        Bound on |x_j| for each column, above 0; inf for no clipping (unit 1, and an unbounded sensitivity).
+    """
+
+    bounds: tuple[float, ...]
+    name: ClassVar[str] = "mean, clipped to the columns' bounds"
+    norm: ClassVar[Norm] = "l2"
+
+    def check(self, d: int) -> None:
+        """See `Query.check`."""
+        _check_bounds(self.bounds, d)
+
+    def evaluate(self, rows: Array) -> Array:
+        """See `Query.evaluate`; shape (d,), in units of the bounds."""
+        bounds = np.array(self.bounds)
+        return np.ascontiguousarray((np.clip(rows, -bounds, bounds) / _units(bounds)).T).mean(axis=1)
+
+    def decode(self, answer: Array) -> Array:
+        """Return the answer in the columns' own units."""
+        return np.asarray(answer * _units(np.array(self.bounds)))
+
+    def sensitivity(self, n: int, relation: NeighboringRelation = REPLACE_ONE) -> float:
+        """See `Query.sensitivity`."""
+        width = 2.0 if relation is REPLACE_ONE else 1.0
+        unit = math.inf if math.inf in self.bounds else width
+        return unit * math.sqrt(len(self.bounds)) / n * summation_slack(n, pairwise=True)
+
+
+@dataclass(frozen=True)
+class ColumnSquares:
+    """The mean of each squared column in units of its bound, every square cut off at the bound.
+
+    l2 sensitivity sqrt(d) / n for a replaced, an added or a removed record, because the terms lie in [0, 1] (the
+    paper's A.3.2, with the columns scaled to one noise multiplier).
+
+    Parameters
+    ----------
+    bounds : tuple of float
+        Bound on x_j² for each column, above 0; inf for no cut (unit 1, and an unbounded sensitivity).
+    centre : tuple of float, optional
+        Taken off the rows first.
+    """
+
+    bounds: tuple[float, ...]
+    centre: tuple[float, ...] | None = None
+    name: ClassVar[str] = "second moment of each column, cut off at its bound"
+    norm: ClassVar[Norm] = "l2"
+
+    def check(self, d: int) -> None:
+        """See `Query.check`."""
+        _check_bounds(self.bounds, d)
+        check_centre(self.centre, d)
+
+    def evaluate(self, rows: Array) -> Array:
+        """See `Query.evaluate`; shape (d,), in units of the bounds."""
+        bounds = np.array(self.bounds)
+        with np.errstate(over="ignore"):
+            squares = np.minimum(centred(rows, self.centre) ** 2, bounds)
+        return np.ascontiguousarray((squares / _units(bounds)).T).mean(axis=1)
+
+    def decode(self, answer: Array) -> Array:
+        """Return the answer in the columns' own units."""
+        return np.asarray(answer * _units(np.array(self.bounds)))
+
+    def sensitivity(self, n: int, relation: NeighboringRelation = REPLACE_ONE) -> float:
+        """See `Query.sensitivity`."""
+        unit = math.inf if math.inf in self.bounds else 1.0
+        return unit * math.sqrt(len(self.bounds)) / n * summation_slack(n, pairwise=True)
+
+
+@dataclass(frozen=True)
+class SecondMoments:
+    """X'X / n with every row shortened to Euclidean norm `row_norm` where it is longer.
+
+    Frobenius sensitivity: see `privfcd.mechanisms.covariance_sensitivity`.
+
+    Parameters
+    ----------
+    row_norm : float
+        Above 0; inf for no clipping (and an unbounded sensitivity).
+    centre : tuple of float, optional
+        Taken off the rows first.
+    """
+
+    row_norm: float
+    centre: tuple[float, ...] | None = None
+    name: ClassVar[str] = "second moments of rows clipped in norm"
+    norm: ClassVar[Norm] = "l2"
+
+    def check(self, d: int) -> None:
+        """See `Query.check`."""
+        if self.row_norm != math.inf:
+            checks.positive("row_norm", self.row_norm)
+        check_centre(self.centre, d)
+
+    def evaluate(self, rows: Array) -> Array:
+        """See `Query.evaluate`; symmetric, shape (d, d)."""
+        shifted = centred(rows, self.centre)
+        if self.row_norm != math.inf:
+            shifted = shortened(shifted, self.row_norm)
+        moments = shifted.T @ shifted / len(rows)
+        return np.asarray((moments + moments.T) / 2)
+
+    def sensitivity(self, n: int, relation: NeighboringRelation = REPLACE_ONE) -> float:
+        """See `Query.sensitivity`."""
+        if self.row_norm == math.inf:
+            return math.inf
+        return covariance_sensitivity(self.row_norm, n, relation) * summation_slack(n, pairwise=False)
+
+
+@dataclass(frozen=True)
+class ClippedGradient:
+    """The gradient of ‖X - XB‖² / (2n) with each record's part of entry (i, j) clipped to [-clips_i, clips_i].
+
+    Entry (i, j) is the mean over records of clip(-x_i r_j), r = x - xB; the diagonal is 0. One replaced record moves
+    entry (i, j) by at most 2 clips_i / n and the whole by at most 2/n sqrt((d - 1) sum clips²) in Frobenius norm; an
+    added or removed one by half of that. Clipping the mean instead would leave a sensitivity of 2 clips_i, n times as
+    much.
+
+    Parameters
+    ----------
+    weights : tuple of tuples of float
+        B, shape (d, d).
+    clips : tuple of float
+        One for each row i, above 0; inf for no clipping (and an unbounded sensitivity).
+    centre : tuple of float, optional
+        Taken off the rows first.
+    """
+
+    weights: tuple[tuple[float, ...], ...]
+    clips: tuple[float, ...]
+    centre: tuple[float, ...] | None = None
+    name: ClassVar[str] = "gradient of the least-squares loss, clipped by record"
+    norm: ClassVar[Norm] = "l2"
+
+    def check(self, d: int) -> None:
+        """See `Query.check`."""
+        _check_bounds(self.clips, d)
+        check_centre(self.centre, d)
+        if np.shape(self.weights) != (d, d) or not np.isfinite(np.array(self.weights)).all():
+            raise checks.refuse("weights", np.shape(self.weights), f"finite and of shape ({d}, {d})")
+
+    def evaluate(self, rows: Array) -> Array:
+        """See `Query.evaluate`; shape (d, d)."""
+        shifted = centred(rows, self.centre)
+        residuals = shifted - shifted @ np.array(self.weights)
+        columns = np.ascontiguousarray(shifted.T)
+        clips = np.array(self.clips)
+        gradient = np.column_stack([gradient_column(columns, residual, clips) for residual in residuals.T])
+        np.fill_diagonal(gradient, 0.0)
+        return gradient
+
+    def entry_sensitivity(self, n: int, relation: NeighboringRelation = REPLACE_ONE) -> Array:
+        """Return how far one record can move entries (i, .), shape (d,)."""
+        width = 2.0 if relation is REPLACE_ONE else 1.0
+        return np.asarray(width * np.array(self.clips) / n * summation_slack(n, pairwise=True))
+
+    def sensitivity(self, n: int, relation: NeighboringRelation = REPLACE_ONE) -> float:
+        """See `Query.sensitivity`."""
+        entries = self.entry_sensitivity(n, relation)
+        return float(math.sqrt(len(entries) - 1) * np.linalg.norm(entries)) * (1 + 8 * sys.float_info.epsilon)
+
+
+def gradient_column(columns: Array, residual: Array, clips: Array) -> Array:
+    """Return the mean over records of clip(-x_i r, ±clips_i) for all i, from contiguous columns of shape (d, n)."""
+    terms = columns * -residual
+    limits = clips[:, None]
+    np.clip(terms, -limits, limits, out=terms)
+    return np.asarray(terms.mean(axis=1))
+
+
+def centred(rows: Array, centre: tuple[float, ...] | None) -> Array:
+    """Return `rows` without `centre`."""
+    return rows if centre is None else rows - np.array(centre)
+
+
+def shortened(rows: Array, row_norm: float) -> Array:
+    """Return `rows` with those that are longer than `row_norm` scaled down to it.
+
+    Works on rows of any finite size: lengths are taken after dividing by the largest entry, and a length is rounded up.
+    """
+    largest = np.abs(rows).max(axis=1, keepdims=True)
+    safe = np.where(largest > 0, largest, 1.0)
+    directions = rows / safe
+    lengths = np.linalg.norm(directions, axis=1, keepdims=True) * (1 + 1e-12)
+    with np.errstate(over="ignore"):
+        too_long = lengths * safe > row_norm
+    return np.where(too_long, directions * (row_norm / np.where(lengths > 0, lengths, 1.0)), rows)
+
+
+def check_centre(centre: tuple[float, ...] | None, d: int) -> None:
+    """Raise InvalidParameter unless `centre` is None or `d` finite numbers."""
+    if centre is not None and (len(centre) != d or not np.isfinite(centre).all()):
+        raise checks.refuse("centre", centre, f"{d} finite numbers")
+
+
+def _check_bounds(bounds: tuple[float, ...], d: int) -> None:
+    if len(bounds) != d:
+        raise InvalidParameter(f"bounds must have one number for each of the {d} columns, got {len(bounds)}")
+    for bound in bounds:
+        if bound != math.inf:
+            checks.positive("bound", bound)
+
+
+def _units(bounds: Array) -> Array:
+    return np.where(np.isinf(bounds), 1.0, bounds)

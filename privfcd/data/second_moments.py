@@ -1,0 +1,60 @@
+"""Moments of a private table: exact on an open one, by one covariance release on one with a budget."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from privfcd import checks
+from privfcd.accounting import gaussian_sigma
+from privfcd.data.private import PrivateTable
+from privfcd.data.queries import SecondMoments
+from privfcd.errors import InvalidParameter
+from privfcd.mechanisms import AnalyticGaussian
+from privfcd.moments import Moments
+
+
+def table_moments(
+    table: PrivateTable,
+    *,
+    row_norm: float | None = None,
+    epsilon: float | None = None,
+    delta: float | None = None,
+    centre: tuple[float, ...] | None = None,
+) -> Moments:
+    """Return the second moments of a table, in one release.
+
+    Parameters
+    ----------
+    table : PrivateTable
+        An open table gives exact moments and charges a non-private release.
+    row_norm : float, optional
+        Rows are shortened to this Euclidean norm. By default the norm of the table's declared bounds.
+    epsilon, delta : float, optional
+        The release's (epsilon, delta), by the analytic Gaussian mechanism; required for a table with a budget.
+    centre : tuple of float, optional
+        Public vector that is taken off every row first.
+
+    Raises
+    ------
+    BudgetExceeded
+        The release does not fit; no row was read.
+    """
+    if table.open:
+        answer = table.release(SecondMoments(math.inf, centre), AnalyticGaussian(0.0))
+        return Moments(answer.matrix, table.n_rows, table.columns, None, _mean(centre))
+    if row_norm is None:
+        if table.bounds is None:
+            raise InvalidParameter(f"row_norm must be given for {table.name!r}, which declares no bounds, got None")
+        row_norm = math.hypot(*table.bounds, *(() if centre is None else centre))
+    if epsilon is None or delta is None:
+        raise InvalidParameter(f"epsilon and delta must be given for a table with a budget, got {epsilon!r}, {delta!r}")
+    query = SecondMoments(checks.positive("row_norm", row_norm), centre)
+    sigma = gaussian_sigma(epsilon, delta, query.sensitivity(table.n_rows, table.relation))
+    answer = table.release(query, AnalyticGaussian(sigma))
+    return Moments(answer.matrix, table.n_rows, table.columns, answer.noise_sd, _mean(centre))
+
+
+def _mean(centre: tuple[float, ...] | None) -> np.ndarray | None:
+    return None if centre is None else np.array(centre)

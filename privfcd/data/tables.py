@@ -1,0 +1,269 @@
+"""Tables in: read arrays, data frames and files, check every cell, align columns, split among parties.
+
+Errors say what is wrong with which cell, so they are for the table's owner only and must not be sent on.
+Rows are counted from 1 and the header is not a row.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from privfcd.checks import count, refuse
+from privfcd.data.cells import check_names, choose, column_numbers, parse_delimited
+from privfcd.errors import InvalidParameter, InvalidTable
+
+_DELIMITERS = {".csv": ",", ".tsv": "\t"}
+_SUFFIXES = ".csv, .csv.gz, .tsv, .tsv.gz or .parquet"
+
+
+@dataclass(frozen=True, eq=False)
+class Table:
+    """Named columns of finite numbers.
+
+    Attributes
+    ----------
+    columns : tuple of d str
+        Different, non-empty names.
+    rows : ndarray of shape (n, d)
+        float64, C-contiguous, read-only, n >= d; a copy that shares no memory with its source. Not printed.
+    """
+
+    columns: tuple[str, ...]
+    rows: NDArray[np.float64] = field(repr=False)
+
+
+def read_table(source: object, columns: Sequence[str] | None = None) -> Table:
+    """Read and check a table.
+
+    Parameters
+    ----------
+    source : ndarray, data frame or path
+        A two-dimensional array; a pandas or polars DataFrame (anything with `columns` and `to_numpy`); or the
+        path of a .csv, .csv.gz, .tsv, .tsv.gz or .parquet file. Text files are UTF-8 with names in the first
+        line. Parquet needs `pip install privfcd[parquet]`.
+    columns : sequence of str, optional
+        For an array, the columns' names (x0, x1, ... if left out). For a source that has names, the columns
+        to take, in this order; the others are not looked at. A data frame whose labels are 0, 1, 2, ...
+        counts as an array.
+
+    Returns
+    -------
+    Table
+        Booleans (and the texts true and false in files) are 0 and 1; whole numbers beyond 2**53 are rounded
+        to the nearest float. Constant columns are accepted.
+
+    Raises
+    ------
+    InvalidTable
+        The source cannot be read, or a name or a cell cannot be used: no such file, empty, no rows, ragged
+        lines, unnamed or repeated columns, a first line of numbers, text, a missing value, an infinity, a
+        number beyond the float range, complex numbers, fewer rows than columns.
+    InvalidParameter
+        `columns` are not different, non-empty texts, or not one a column of an array.
+    """
+    wanted = None if columns is None else _wanted(columns)
+    if isinstance(source, np.ndarray):
+        return _from_array(source, wanted, "array")
+    if hasattr(source, "to_numpy") and hasattr(source, "columns"):
+        return _from_frame(source, wanted, "data frame")
+    if isinstance(source, str | os.PathLike):
+        return _from_path(Path(source), wanted)
+    raise InvalidTable(
+        f"a table must be a two-dimensional array, a data frame or a path, got {type(source).__name__}"
+    )
+
+
+def align(tables: Iterable[Table]) -> list[Table]:
+    """Bring all tables' columns into the first table's order, by name.
+
+    Raises
+    ------
+    InvalidTable
+        A table has other columns than the first; the message names the missing and the extra ones.
+    InvalidParameter
+        There is no table.
+    """
+    given = list(tables)
+    if not given:
+        raise InvalidParameter("tables must hold at least one table, got none")
+    order = given[0].columns
+    aligned = []
+    for k, table in enumerate(given):
+        missing = [name for name in order if name not in table.columns]
+        extra = [name for name in table.columns if name not in order]
+        if missing or extra:
+            raise InvalidTable(
+                f"tables[{k}] must have the columns of tables[0]: "
+                f"missing {missing or 'none'}, extra {extra or 'none'}"
+            )
+        if table.columns == order:
+            aligned.append(table)
+        else:
+            place = [table.columns.index(name) for name in order]
+            aligned.append(_table(order, table.rows[:, place], f"tables[{k}]"))
+    return aligned
+
+
+def split_rows(
+    rows: NDArray[Any],
+    parties: int | None = None,
+    sizes: Sequence[int] | None = None,
+    seed: int | None = None,
+) -> list[NDArray[Any]]:
+    """Split rows among parties.
+
+    Parameters
+    ----------
+    rows : ndarray of shape (n, d)
+    parties : int, optional
+        Number of parts, 1 to n. Where n does not divide, no row is left out: the first n mod parties parts
+        have one row more than the others.
+    sizes : sequence of int, optional
+        The parts' numbers of rows instead, each at least 1, n in all. (Equal parts that leave rows out are
+        `split_rows(rows[: parties * size], parties)`.)
+    seed : int, optional
+        Shuffle the rows first, with this seed; without it the parts are in the rows' order.
+
+    Returns
+    -------
+    list of ndarray
+        Copies, C-contiguous. Every row is in exactly one of them.
+
+    Raises
+    ------
+    InvalidParameter
+        Both or none of `parties` and `sizes`, more parties than rows, sizes that do not add up to n.
+    """
+    if not isinstance(rows, np.ndarray) or rows.ndim != 2:
+        shape = f"shape {rows.shape}" if isinstance(rows, np.ndarray) else type(rows).__name__
+        raise InvalidParameter(f"rows must be a two-dimensional array, got {shape}")
+    n = rows.shape[0]
+    if (parties is None) == (sizes is None):
+        raise InvalidParameter(f"give either parties or sizes, got parties={parties!r} and sizes={sizes!r}")
+    if sizes is None:
+        number = count("parties", parties)
+        if number > n:
+            raise refuse("parties", number, f"at most the number of rows, {n}")
+        parts = [n // number + (k < n % number) for k in range(number)]
+    else:
+        parts = [count(f"sizes[{k}]", size) for k, size in enumerate(sizes)]
+        if sum(parts) != n:
+            raise InvalidParameter(f"sizes must add up to the {n} rows, got {parts}, in all {sum(parts)}")
+    order = np.arange(n)
+    if seed is not None:
+        order = np.random.default_rng(count("seed", seed, least=0)).permutation(n)
+    cuts = np.cumsum(parts)[:-1]
+    return [np.ascontiguousarray(rows[chosen]) for chosen in np.split(order, cuts)]
+
+
+def _from_array(array: NDArray[Any], wanted: tuple[str, ...] | None, source: str) -> Table:
+    if not isinstance(array, np.ma.MaskedArray):
+        array = np.asarray(array)
+    if array.ndim != 2:
+        hint = "; a single column is array.reshape(-1, 1)" if array.ndim == 1 else ""
+        raise InvalidTable(f"{source}: must have two dimensions, rows and columns, got {array.shape}{hint}")
+    names = tuple(f"x{j}" for j in range(array.shape[1])) if wanted is None else wanted
+    if len(names) != array.shape[1]:
+        raise InvalidParameter(f"columns must be {array.shape[1]} names, one a column, got {len(names)}")
+    if array.dtype.kind in "biuf" and not isinstance(array, np.ma.MaskedArray):
+        _check_shape(array.shape[0], names, source)
+        if np.isfinite(array).all() and array.dtype.itemsize <= 8:
+            return _table(names, array, source)
+    return _from_columns(names, [array[:, j] for j in range(len(names))], array.shape[0], source)
+
+
+def _from_frame(frame: Any, wanted: tuple[str, ...] | None, source: str) -> Table:
+    labels = list(frame.columns)
+    numbered = all(isinstance(label, int | np.integer) for label in labels)
+    if numbered and labels == list(range(len(labels))):
+        return _from_array(np.asarray(frame.to_numpy()), wanted, source)
+    for label in labels:
+        if not isinstance(label, str):
+            raise InvalidTable(
+                f"{source}: column names must be texts, got {label!r} ({type(label).__name__}); "
+                "rename with frame.columns = [str(label) for label in frame.columns]"
+            )
+    check_names(labels, source)
+    names = choose(labels, wanted, source)
+    return _from_columns(names, [frame[name].to_numpy() for name in names], len(frame), source)
+
+
+def _from_columns(names: tuple[str, ...], values: list[Any], height: int, source: str) -> Table:
+    _check_shape(height, names, source)
+    rows = np.empty((height, len(names)))
+    for j, (name, cells) in enumerate(zip(names, values, strict=True)):
+        rows[:, j] = column_numbers(cells, name, source)
+    return _table(names, rows, source)
+
+
+def _from_path(path: Path, wanted: tuple[str, ...] | None) -> Table:
+    source = str(path)
+    suffixes = [suffix.lower() for suffix in path.suffixes[-2:]]
+    zipped = suffixes[-1:] == [".gz"]
+    kind = (suffixes[-2:-1] if zipped else suffixes[-1:]) or [""]
+    if kind[0] not in _DELIMITERS and (zipped or kind[0] != ".parquet"):
+        raise InvalidTable(f"{source}: a table file must end in {_SUFFIXES}")
+    if not path.exists():
+        raise InvalidTable(f"{source}: there is no such file")
+    if path.is_dir():
+        raise InvalidTable(f"{source}: this is a directory, a table must be a file")
+    try:
+        content = path.read_bytes()
+    except OSError as error:
+        raise InvalidTable(f"{source}: cannot be read: {error.strerror}") from error
+    if not content:
+        raise InvalidTable(f"{source}: the file is empty")
+    if kind[0] == ".parquet":
+        return _from_frame(_read_parquet(path), wanted, source)
+    names, rows = parse_delimited(content, zipped, _DELIMITERS[kind[0]], wanted, source)
+    return _table(names, rows, source)
+
+
+def _table(names: tuple[str, ...], rows: NDArray[Any], source: str) -> Table:
+    _check_shape(rows.shape[0], names, source)
+    own = np.array(rows, dtype=np.float64, order="C")
+    own.setflags(write=False)
+    return Table(names, own)
+
+
+def _check_shape(height: int, names: Sequence[str], source: str) -> None:
+    if not names:
+        raise InvalidTable(f"{source}: there are no columns")
+    if height == 0:
+        raise InvalidTable(f"{source}: there are no rows")
+    if height < len(names):
+        raise InvalidTable(f"{source}: {height} rows are fewer than the {len(names)} columns")
+
+
+def _wanted(columns: Sequence[str]) -> tuple[str, ...]:
+    if isinstance(columns, str):
+        raise refuse("columns", columns, "a sequence of names")
+    names = tuple(columns)
+    for k, name in enumerate(names):
+        if not isinstance(name, str) or not name.strip():
+            raise refuse(f"columns[{k}]", name, "a non-empty text")
+        if name in names[:k]:
+            raise refuse(f"columns[{k}]", name, "different from the names before it")
+    if not names:
+        raise refuse("columns", columns, "at least one name")
+    return names
+
+
+def _read_parquet(path: Path) -> Any:
+    try:
+        import pandas as pd
+
+        return pd.read_parquet(path, engine="pyarrow")
+    except ImportError as error:
+        raise InvalidTable(
+            f"{path}: reading Parquet needs pandas and pyarrow: pip install privfcd[parquet]"
+        ) from error
+    except Exception as error:
+        raise InvalidTable(f"{path}: not a readable Parquet file: {error}") from error

@@ -1,0 +1,309 @@
+"""Graph files: what is written is read back, whole files only, and clear refusals."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import stat
+import tempfile
+from pathlib import Path
+from typing import Any
+
+import networkx as nx
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from privfcd.errors import InvalidParameter
+from privfcd.graphs import read_graph, write_graph
+
+READABLE = ["graphml", "json", "csv"]
+HARD_NAMES = [
+    "p44/42",
+    "two words",
+    ' led by a blank, with "quotes"',
+    "comma,comma",
+    "a\nb",
+    "a\r\nb\rc",
+    "tab\t",
+    "back\\slash\\",
+    "Größe µ",
+    "変数",
+    "😀",
+    "<tag> & 'x'",
+    "from",
+    "1",
+    "nan",
+    "#",
+    "\x85\u2028",
+    '"',
+]
+# The characters that XML 1.0 allows.
+characters = st.characters(exclude_categories=["Cs"]).filter(
+    lambda c: (c >= " " or c in "\t\n\r") and c not in "\ufffe\uffff"
+)
+name = st.one_of(st.sampled_from(HARD_NAMES), st.text(characters, min_size=1, max_size=8))
+weight = st.one_of(st.none(), st.floats(allow_nan=False, allow_infinity=False), st.integers(-3, 3))
+
+
+@st.composite
+def graphs(draw: st.DrawFn) -> nx.DiGraph:
+    nodes = draw(st.lists(name, min_size=1, max_size=6, unique=True))
+    graph: nx.DiGraph = nx.DiGraph()
+    graph.add_nodes_from(nodes)
+    pairs = st.tuples(st.sampled_from(nodes), st.sampled_from(nodes))
+    for source, target in draw(st.lists(pairs, max_size=8, unique=True)):
+        value = draw(weight)
+        if value is None:
+            graph.add_edge(source, target)
+        else:
+            graph.add_edge(source, target, weight=value)
+    return graph
+
+
+def content(graph: nx.DiGraph) -> tuple[set[str], dict[tuple[str, str], Any]]:
+    return set(graph), {(a, b): data for a, b, data in graph.edges(data=True)}
+
+
+@given(graphs(), st.sampled_from(READABLE))
+def test_what_is_written_is_read_back(graph: nx.DiGraph, kind: str) -> None:
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / f"graph.{kind}"
+        write_graph(graph, path)
+        assert os.listdir(folder) == [path.name]
+        back = read_graph(path)
+        assert type(back) is nx.DiGraph
+        assert content(back) == content(graph)
+        assert all(type(w) is float for _, _, w in back.edges(data="weight") if w is not None)
+
+
+@pytest.mark.parametrize("kind", READABLE)
+def test_all_hard_names_at_once(tmp_path: Path, kind: str) -> None:
+    graph: nx.DiGraph = nx.DiGraph()
+    nx.add_path(graph, HARD_NAMES)
+    write_graph(graph, tmp_path / f"g.{kind}")
+    assert content(read_graph(tmp_path / f"g.{kind}")) == content(graph)
+
+
+def dot_statements(text: str) -> list[list[str]]:
+    """Split into statements of names, as the DOT grammar reads double-quoted texts."""
+    assert text.startswith("digraph {\n") and text.endswith("}\n")
+    quoted = re.compile(r'"((?:[^"\\]|\\.)*)"', re.DOTALL)
+    position, statements = len("digraph {\n"), []
+    while text[position:] != "}\n":
+        names = []
+        assert text.startswith("  ", position)
+        position += 2
+        while True:
+            match = quoted.match(text, position)
+            assert match is not None
+            names.append(match[1].replace('\\"', '"').replace("\\\\", "\\"))
+            position = match.end()
+            if text.startswith(" -> ", position):
+                position += 4
+                continue
+            label = re.compile(r' \[label="[^"]*"\]').match(text, position)
+            position = label.end() if label else position
+            assert text.startswith(";\n", position)
+            position += 2
+            break
+        statements.append(names)
+    return statements
+
+
+@given(graphs())
+def test_dot_quotes_every_name(graph: nx.DiGraph) -> None:
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "graph.gv"
+        write_graph(graph, path)
+        statements = dot_statements(path.read_bytes().decode("utf-8"))
+    assert [s[0] for s in statements if len(s) == 1] == list(graph)
+    assert [tuple(s) for s in statements if len(s) == 2] == list(graph.edges)
+
+
+def test_dot_labels_edges_with_weights(tmp_path: Path) -> None:
+    graph: nx.DiGraph = nx.DiGraph()
+    graph.add_edge("a", 'b"', weight=-0.51234)
+    graph.add_node("c\\")
+    write_graph(graph, tmp_path / "g.dot")
+    expected = 'digraph {\n  "a";\n  "b\\"";\n  "c\\\\";\n  "a" -> "b\\"" [label="-0.512"];\n}\n'
+    assert (tmp_path / "g.dot").read_text() == expected
+
+
+def test_csv_form(tmp_path: Path) -> None:
+    graph: nx.DiGraph = nx.DiGraph()
+    graph.add_node("alone")
+    graph.add_edge("a,b", "c", weight=0.25)
+    graph.add_edge("c", "a,b")
+    write_graph(graph, tmp_path / "g.csv")
+    assert (tmp_path / "g.csv").read_text() == 'from,to,weight\nalone,,\n"a,b",c,0.25\nc,"a,b",\n'
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        '"Cause","Effect"\n"p44/42","x"\n',
+        "FROM,To\r\np44/42,x\r\n",
+        "\ufefffrom, to ,Weight\np44/42,x,\n\n",
+        "source,target\np44/42,x",
+    ],
+)
+def test_csv_headers_that_are_read(tmp_path: Path, text: str) -> None:
+    (tmp_path / "g.csv").write_bytes(text.encode())
+    assert content(read_graph(tmp_path / "g.csv")) == ({"p44/42", "x"}, {("p44/42", "x"): {}})
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("", "first line must be"),
+        ("PIP2,PKC\na,b\n", "first line must be from,to or cause,effect"),
+        ("from,to,strength\na,b,1\n", "first line must be"),
+        ("from,to\na,b,1\n", "line 2 has 3 cells, the header has 2"),
+        ("from,to\na,b\n,b\n", "line 3 must name both ends"),
+        ("from,to,weight\na,,1\n", "line 2 must name both ends"),
+        ("from,to\na,b\na,b\n", "line 3 repeats the edge 'a' -> 'b'"),
+        ("from,to,weight\na,b,big\n", "line 2: the weight must be a number, got 'big'"),
+        ("from,to,weight\na,b,nan\n", "weight of 'a' -> 'b' must be a finite number"),
+        ('from,to\n"a,b\n', "csv graph"),
+    ],
+)
+def test_csv_that_is_refused(tmp_path: Path, text: str, message: str) -> None:
+    (tmp_path / "g.csv").write_text(text)
+    with pytest.raises(InvalidParameter, match=re.escape(message)) as caught:
+        read_graph(tmp_path / "g.csv")
+    assert "g.csv" in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        ("g.json", "{"),
+        ("g.json", "[1, 2]"),
+        ("g.json", '{"nodes": [{"id": "a"}]}'),
+        ("g.json", '{"directed": true, "nodes": [{"id": 1}], "edges": []}'),
+        ("g.json", '{"directed": false, "nodes": [{"id": "a"}], "edges": []}'),
+        ("g.json", '{"directed": true, "nodes": [{"name": "a"}], "edges": []}'),
+        ("g.json", '{"directed": true, "nodes": [{"id": "a"}], "edges": [{"source": "a"}]}'),
+        ("g.json", '{"directed": true, "nodes": [{"id": ["a"]}], "edges": []}'),
+        ("g.json", '{"directed": true, "nodes": {"id": "a"}, "edges": []}'),
+        ("g.json", '{"directed": true, "multigraph": true, "nodes": [{"id": "a"}], "edges": []}'),
+        ("g.json", '{"nodes": [{"id": "a"}], "edges": []}'),
+        ("g.graphml", "<graphml"),
+        ("g.graphml", "<html></html>"),
+        ("g.graphml", ""),
+    ],
+)
+def test_other_files_that_are_refused(tmp_path: Path, name: str, text: str) -> None:
+    (tmp_path / name).write_text(text)
+    with pytest.raises(InvalidParameter, match=re.escape(name)):
+        read_graph(tmp_path / name)
+
+
+def test_undirected_graphml_and_text_weights_are_refused(tmp_path: Path) -> None:
+    nx.write_graphml_xml(nx.Graph([("a", "b")]), tmp_path / "g.graphml")
+    with pytest.raises(InvalidParameter, match="DiGraph"):
+        read_graph(tmp_path / "g.graphml")
+    graph: nx.DiGraph = nx.DiGraph()
+    graph.add_edge("a", "b", weight="strong")
+    nx.write_graphml_xml(graph, tmp_path / "g.graphml")
+    with pytest.raises(InvalidParameter, match="weight of 'a' -> 'b'"):
+        read_graph(tmp_path / "g.graphml")
+
+
+def test_json_of_older_networkx_is_read(tmp_path: Path) -> None:
+    graph: nx.DiGraph = nx.DiGraph()
+    graph.add_edge("a", "b", weight=2.0)
+    write_graph(graph, tmp_path / "g.json")
+    text = (tmp_path / "g.json").read_text()
+    (tmp_path / "g.json").write_text(text.replace('"edges"', '"links"'))
+    assert content(read_graph(tmp_path / "g.json")) == content(graph)
+
+
+@given(graphs())
+def test_networkx_reads_the_json_and_writes_such_json(graph: nx.DiGraph) -> None:
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "graph.json"
+        write_graph(graph, path)
+        assert content(nx.node_link_graph(json.loads(path.read_bytes()), edges="edges")) == content(graph)
+        path.write_text(json.dumps(nx.node_link_data(graph, edges="edges")))
+        assert content(read_graph(path)) == content(graph)
+
+
+def test_formats_and_suffixes(tmp_path: Path) -> None:
+    graph: nx.DiGraph = nx.DiGraph([("a", "b")])
+    for name in ("g.txt", "g", "g.csv.gz"):
+        with pytest.raises(InvalidParameter, match=r"\.graphml, \.dot, \.gv, \.json, \.csv"):
+            write_graph(graph, tmp_path / name)
+    with pytest.raises(InvalidParameter, match="graphml, dot, json, csv"):
+        write_graph(graph, tmp_path / "g.csv", format="xml")
+    assert os.listdir(tmp_path) == []
+    write_graph(graph, tmp_path / "edges", format="csv")
+    assert content(read_graph(tmp_path / "edges", format="csv")) == content(graph)
+    write_graph(graph, str(tmp_path / "G.GraphML"))
+    assert content(read_graph(str(tmp_path / "G.GraphML"))) == content(graph)
+    write_graph(graph, tmp_path / "g.dot")
+    with pytest.raises(InvalidParameter, match=r"one of \.graphml, \.json, \.csv"):
+        read_graph(tmp_path / "g.dot")
+    for missing in ("none.json", "none/none.csv"):
+        with pytest.raises(InvalidParameter, match="no such file"):
+            read_graph(tmp_path / missing)
+    (tmp_path / "d.json").mkdir()
+    with pytest.raises(InvalidParameter, match="cannot be read"):
+        read_graph(tmp_path / "d.json")
+    (tmp_path / "latin.csv").write_bytes("from,to\nGröße,b\n".encode("latin-1"))
+    with pytest.raises(InvalidParameter, match="UTF-8"):
+        read_graph(tmp_path / "latin.csv")
+    for path in ("", 3, None):
+        with pytest.raises(InvalidParameter, match="path must be"):
+            read_graph(path)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("bad", ["", "nul\x00", "bell\x07", "\ud800", "\uffff", 3])
+@pytest.mark.parametrize("kind", [*READABLE, "dot"])
+def test_names_that_no_file_can_carry_are_refused(tmp_path: Path, kind: str, bad: object) -> None:
+    graph: nx.DiGraph = nx.DiGraph()
+    graph.add_node(bad)
+    with pytest.raises(InvalidParameter, match="node names"):
+        write_graph(graph, tmp_path / f"g.{kind}")
+    assert os.listdir(tmp_path) == []
+
+
+@pytest.mark.parametrize("bad", [float("nan"), float("inf"), "1", True, 1j])
+def test_weights_that_are_no_numbers_are_refused(tmp_path: Path, bad: object) -> None:
+    graph: nx.DiGraph = nx.DiGraph()
+    graph.add_edge("a", "b", weight=bad)
+    with pytest.raises(InvalidParameter, match="weight of 'a' -> 'b'"):
+        write_graph(graph, tmp_path / "g.json")
+
+
+def test_a_failed_write_leaves_the_old_file_and_nothing_else(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "g.csv"
+    write_graph(nx.DiGraph([("a", "b")]), path)
+    before = path.read_bytes()
+
+    def full(*_: object) -> None:
+        raise OSError(28, "No space left on device")
+
+    for call in ("fsync", "replace"):
+        with monkeypatch.context() as patch:
+            patch.setattr(os, call, full)
+            with pytest.raises(InvalidParameter, match="cannot be written: No space left"):
+                write_graph(nx.DiGraph([("c", "d")]), path)
+        assert path.read_bytes() == before
+        assert os.listdir(tmp_path) == ["g.csv"]
+    with pytest.raises(InvalidParameter, match="cannot be written"):
+        write_graph(nx.DiGraph([("c", "d")]), tmp_path / "none" / "g.csv")
+
+
+def test_a_replaced_file_keeps_its_mode_and_a_link_stays_a_link(tmp_path: Path) -> None:
+    path, link = tmp_path / "g.csv", tmp_path / "link.csv"
+    write_graph(nx.DiGraph([("a", "b")]), path)
+    path.chmod(0o600)
+    link.symlink_to(path)
+    write_graph(nx.DiGraph([("c", "d")]), link)
+    assert link.is_symlink() and set(read_graph(path)) == {"c", "d"}
+    assert stat.S_IMODE(path.stat().st_mode) == 0o600

@@ -1,0 +1,238 @@
+"""Fed-Sparse-BNSL and DP-Fed-Sparse-BNSL as one estimator."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any, Self
+
+import numpy as np
+
+from privfcd import checks
+from privfcd.accounting import Reservation
+from privfcd.accounting.privacy_report import PrivacyReport, report_on
+from privfcd.algorithms.base import Estimator
+from privfcd.algorithms.fed_sparse.coordinator import FedSparseCoordinator, RoundRecord
+from privfcd.algorithms.fed_sparse.party import FedSparseParty
+from privfcd.algorithms.fed_sparse.settings import Settings
+from privfcd.data.private import PrivateTable
+from privfcd.errors import InvalidParameter, InvalidTable
+from privfcd.federation.local import LocalFederation
+from privfcd.graphs.dag import project_to_dag, to_networkx
+
+if TYPE_CHECKING:
+    import networkx as nx
+
+ASSUMPTIONS = (
+    "Records are independent rows: a person with several rows has this promise for each row, not for all together.",
+    "Every record's part in every answer is clipped before it is summed, so no assumption on the values is needed.",
+    "The number of rows, the columns' names, the declared bounds and all settings are public and were not computed "
+    "from the rows.",
+    "Other runs on the same records add to this cost; the ledger adds up those that are charged to it.",
+)
+
+
+class FedSparseBNSL(Estimator):
+    """Federated structure learning of linear Gaussian Bayesian networks by greedy sparse updates.
+
+    ADMM with an acyclicity constraint: in each of T rounds every party makes K proximal greedy coordinate updates on
+    its own rows, and the coordinator fits acyclic weights to their average (Fassy et al. 2025, Algorithm 1). On
+    tables with a budget the same code is DP-Fed-Sparse-BNSL (Algorithm 2): coordinates are selected by the
+    exponential mechanism and updated with Gaussian noise, with every record's contribution clipped. Tables without a
+    budget are open: exact answers, charged as `NonPrivateDpEvent`, epsilon = inf.
+
+    Parameters
+    ----------
+    rounds : int
+        T.
+    updates : int
+        K, a round and party.
+    clip : float, optional
+        C: record k's part of gradient entry (i, j) is clipped to C sqrt(M_i / (d sum M)). By default chosen from
+        the released second moments (see `constants.default_clip`); for open tables no clipping.
+    step : float
+        gamma in (0, 1]: how far an update goes.
+    l1 : float
+        lambda, the weight of the l1 penalty.
+    rho1, rho2 : float
+        Penalties of the acyclicity and of the consensus.
+    threshold : float
+        Final weights of at most this size are dropped.
+    center : bool
+        Whether the columns' means are taken off first: a mean that is paid for, on tables with a budget. Without it the
+        regressions pass through the origin, which suits data whose means are 0.
+    smoothness : sequence of float, optional
+        Declared second moments of the columns, public. By default they are released by each party and averaged.
+    epsilon, delta : float, optional
+        What this run may spend of each table's budget; all that is left by default. delta defaults to the budget's,
+        in proportion to epsilon.
+    noise_multiplier : float, optional
+        Noise of the selections and updates in units of their sensitivity, instead of the most that the budget allows.
+    bounds_share, mean_share, smoothness_share : float
+        Shares of the run's zCDP for the histogram that supplies undeclared bounds, the mean and the second moments,
+        where they are needed; the rest goes to 2KT equal events.
+    tail : float
+        Share of the records that may lie above a bound that the histogram supplies.
+
+    Attributes
+    ----------
+    causal_graph_ : networkx.DiGraph
+        Acyclic; all columns as nodes, `weight` on the edges.
+    adjacency_matrix_ : ndarray of shape (d, d)
+        Entry [i, j] is the weight of i -> j.
+    dropped_ : DagProjection
+        What the threshold and the projection to a DAG dropped.
+    history_ : list of dict
+        A row a round.
+    bytes_exchanged_ : int
+        By the paper's rule (B.2.1).
+    privacy_report_ : list of PrivacyReport
+        One for each party.
+    privacy_spent_ : tuple of float
+        (epsilon, delta) of the party that spent most.
+    feature_names_in_, n_features_in_
+        As in scikit-learn.
+    """
+
+    def __init__(
+        self,
+        rounds: int = 100,
+        updates: int = 30,
+        clip: float | None = None,
+        step: float = 0.5,
+        l1: float = 0.1,
+        rho1: float = 1000.0,
+        rho2: float = 1.0,
+        threshold: float = 0.3,
+        center: bool = False,
+        smoothness: Sequence[float] | None = None,
+        epsilon: float | None = None,
+        delta: float | None = None,
+        noise_multiplier: float | None = None,
+        bounds_share: float = 0.05,
+        mean_share: float = 0.1,
+        smoothness_share: float = 0.2,
+        tail: float = 0.01,
+    ) -> None:
+        self.rounds = rounds
+        self.updates = updates
+        self.clip = clip
+        self.step = step
+        self.l1 = l1
+        self.rho1 = rho1
+        self.rho2 = rho2
+        self.threshold = threshold
+        self.center = center
+        self.smoothness = smoothness
+        self.epsilon = epsilon
+        self.delta = delta
+        self.noise_multiplier = noise_multiplier
+        self.bounds_share = bounds_share
+        self.mean_share = mean_share
+        self.smoothness_share = smoothness_share
+        self.tail = tail
+
+    def fit(self, tables: Sequence[PrivateTable], *, on_round: Callable[[RoundRecord], None] | None = None) -> Self:
+        """Learn the graph from the parties' tables.
+
+        Columns are aligned by name to the first table's order. Everything is checked, and every party's budget is
+        asked, before any ledger is charged; every ledger is charged before any row is read.
+
+        Parameters
+        ----------
+        tables : sequence of PrivateTable
+            One for each party.
+        on_round : callable, optional
+            Called after every round with its `RoundRecord`.
+
+        Raises
+        ------
+        BudgetExceeded
+            A party's budget does not allow the run; no party was charged.
+        InvalidParameter, InvalidTable
+            What is wrong, and with which party.
+        """
+        settings = self._settings()
+        tables = _checked_tables(tables)
+        columns = tables[0].columns
+        parties = [FedSparseParty(table, index) for index, table in enumerate(tables)]
+        federation = LocalFederation(parties)
+        coordinator = FedSparseCoordinator(settings, columns)
+        quotes = coordinator.offer(federation)
+        records = coordinator.run(federation, quotes, on_round)
+        self.dropped_ = project_to_dag(records[-1].weights, settings.threshold)
+        self.adjacency_matrix_ = self.dropped_.weights
+        self.causal_graph_: nx.DiGraph[str] = to_networkx(self.adjacency_matrix_, columns)
+        self.history_ = [
+            {
+                "round": record.number,
+                "h": record.h,
+                "edges": record.edges,
+                "support": record.support,
+                "bytes": record.bytes_exchanged,
+                "seconds": record.seconds,
+            }
+            for record in records
+        ]
+        self.bytes_exchanged_ = federation.bytes_exchanged
+        self.privacy_report_ = [_report(party, table, settings) for party, table in zip(parties, tables, strict=True)]
+        worst = max(self.privacy_report_, key=lambda report: (report.epsilon, report.delta))
+        self.privacy_spent_ = (worst.epsilon, worst.delta)
+        self.feature_names_in_ = np.array(columns, dtype=object)
+        self.n_features_in_ = len(columns)
+        return self
+
+    def _settings(self) -> Settings:
+        params = self.get_params()
+        if params["smoothness"] is not None:
+            params["smoothness"] = tuple(float(value) for value in params["smoothness"])
+        return Settings(**params)
+
+
+def _checked_tables(tables: Any) -> list[PrivateTable]:
+    if isinstance(tables, PrivateTable) or not isinstance(tables, Sequence) or not tables:
+        raise checks.refuse("tables", type(tables).__name__, "a non-empty list of PrivateTable")
+    for index, table in enumerate(tables):
+        if not isinstance(table, PrivateTable):
+            raise InvalidParameter(
+                f"tables[{index}] must be a PrivateTable, got {type(table).__name__}: wrap it, with a budget for a "
+                "private run or without one for an open run"
+            )
+    first = tables[0]
+    for table in tables[1:]:
+        missing = sorted(set(first.columns) - set(table.columns))
+        extra = sorted(set(table.columns) - set(first.columns))
+        if missing or extra:
+            raise InvalidTable(
+                f"table {table.name!r} has other columns than {first.name!r}: missing {missing}, unknown {extra}"
+            )
+    if len({id(table.ledger) for table in tables}) < len(tables):
+        raise InvalidParameter(
+            "tables must have a ledger each: parties hold different records; rows of one ledger belong into one table"
+        )
+    return list(tables)
+
+
+def _report(party: FedSparseParty, table: PrivateTable, settings: Settings) -> PrivacyReport:
+    reservation: Reservation | None = party.reservation
+    plan = party.plan
+    assert reservation is not None and plan is not None
+    declared: dict[str, Any] = {"rows": table.n_rows, "columns": list(table.columns)}
+    if table.bounds is not None:
+        declared["bounds"] = list(table.bounds)
+    if settings.smoothness is not None:
+        declared["second moments"] = list(settings.smoothness)
+    if settings.clip is not None and not math.isinf(settings.clip):
+        declared["clip"] = settings.clip
+    delta = plan.delta
+    if delta is None and not table.open:
+        delta = 1 / table.n_rows**2
+    return report_on(
+        reservation,
+        delta=delta,
+        relation=table.relation,
+        noise=table.noise.label,
+        secure=table.noise.secure,
+        declared=declared,
+        assumptions=ASSUMPTIONS if not table.open else (),
+    )

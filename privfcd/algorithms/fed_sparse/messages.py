@@ -1,0 +1,113 @@
+"""The messages of Fed-Sparse-BNSL, in the order in which they pass."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from privfcd.algorithms.fed_sparse.settings import Settings
+from privfcd.federation.protocol import BYTES_A_FLOAT, Empty, SparseMatrix
+
+
+@dataclass(frozen=True)
+class Offer(Empty):
+    """To the parties: what will be run, before anything is charged. Answered by `Quote`."""
+
+    settings: Settings
+    columns: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Quote(Empty):
+    """From a party: it can take part. Row counts are public.
+
+    Attributes
+    ----------
+    n_rows : int
+        Public.
+    private : bool
+        Whether the table has a budget.
+    """
+
+    n_rows: int
+    private: bool
+
+
+@dataclass(frozen=True)
+class Start(Empty):
+    """To the parties: charge the plan and do the setup releases. Answered by `Started`."""
+
+    share_smoothness: bool
+
+
+@dataclass(frozen=True)
+class Started:
+    """From a party: what its setup released.
+
+    Attributes
+    ----------
+    second_moments : tuple of float, optional
+        The released mean squares of the columns, if they are to be shared.
+    noise_sd : tuple of float, optional
+        Standard deviation of the noise in them.
+    """
+
+    second_moments: tuple[float, ...] | None
+    noise_sd: tuple[float, ...] | None
+
+    def payload_bytes(self) -> int:
+        """Return 8 bytes a number."""
+        return BYTES_A_FLOAT * sum(len(values) for values in (self.second_moments, self.noise_sd) if values is not None)
+
+
+@dataclass(frozen=True)
+class Configure:
+    """To the parties: the constants that all share. Answered by `Empty`.
+
+    Attributes
+    ----------
+    second_moments : tuple of float, optional
+        Mean squares of the columns, averaged over parties; None where each party keeps its own.
+    clip : float, optional
+        C; None where each party finds its own.
+    """
+
+    second_moments: tuple[float, ...] | None
+    clip: float | None
+
+    def payload_bytes(self) -> int:
+        """Return 8 bytes a number."""
+        return BYTES_A_FLOAT * (len(self.second_moments or ()) + (self.clip is not None))
+
+
+@dataclass(frozen=True, eq=False)
+class Round:
+    """To the parties: the consensus W that round `number` (1, 2, ...) starts from. Answered by `LocalUpdate`."""
+
+    number: int
+    weights: SparseMatrix
+
+    def payload_bytes(self) -> int:
+        """Return the size of W."""
+        return self.weights.payload_bytes()
+
+
+@dataclass(frozen=True, eq=False)
+class LocalUpdate:
+    """From a party: its B after this round's updates."""
+
+    weights: SparseMatrix
+
+    def payload_bytes(self) -> int:
+        """Return the size of B."""
+        return self.weights.payload_bytes()
+
+
+@dataclass(frozen=True, eq=False)
+class Finish:
+    """To the parties: the final W. Answered by `Empty`."""
+
+    weights: SparseMatrix
+
+    def payload_bytes(self) -> int:
+        """Return the size of W."""
+        return self.weights.payload_bytes()

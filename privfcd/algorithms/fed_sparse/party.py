@@ -1,0 +1,172 @@
+"""The party's half of Fed-Sparse-BNSL: K greedy proximal coordinate updates a round.
+
+Each round minimises L(B) + tr(beta'(B - W)) + rho2/2 ‖B - W‖² + l1 ‖B‖₁ approximately, by K updates from B = W: the
+coordinate with the largest score moves to soft(B_ij - step g_ij / M_i, step l1 / M_i). What is learnt from rows comes
+through `PrivateTable`; all else here is post-processing of it and of public values.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+from numpy.typing import NDArray
+
+from privfcd.accounting import Reservation
+from privfcd.algorithms.fed_sparse import messages
+from privfcd.algorithms.fed_sparse.constants import lifted
+from privfcd.algorithms.fed_sparse.plan import BOUNDS, MEAN, SMOOTHNESS, ReleasePlan, plan_releases
+from privfcd.algorithms.fed_sparse.settings import Settings
+from privfcd.data.greedy import GreedyDescent, GreedySession
+from privfcd.data.histogram import OctaveHistogram, upper_bounds
+from privfcd.data.private import PrivateTable
+from privfcd.data.queries import ClippedMean, ColumnSquares, Query
+from privfcd.errors import PartyFailed
+from privfcd.federation.protocol import Empty, Message, SparseMatrix
+from privfcd.mechanisms import Gaussian
+
+Array = NDArray[np.float64]
+
+
+class FedSparseParty:
+    """Answers the coordinator's messages from one private table.
+
+    Parameters
+    ----------
+    table : PrivateTable
+        The party's rows.
+    index : int
+        The party's number in the federation: first part of its noise streams' keys.
+    """
+
+    def __init__(self, table: PrivateTable, index: int) -> None:
+        self._table = table
+        self._index = index
+        self._settings: Settings | None = None
+        self.plan: ReleasePlan | None = None
+        self.reservation: Reservation | None = None
+        self._session: GreedySession | None = None
+
+    @property
+    def name(self) -> str:
+        """See `Party.name`."""
+        return self._table.name
+
+    def answer(self, message: Message) -> Message:
+        """See `Party.answer`."""
+        match message:
+            case messages.Offer():
+                return self._consider(message)
+            case messages.Start():
+                return self._begin(message)
+            case messages.Configure():
+                return self._configure(message)
+            case messages.Round():
+                return self._update(message)
+            case messages.Finish():
+                return self._finish()
+        raise PartyFailed(f"{self.name} does not know the message {type(message).__name__}")
+
+    def _consider(self, offer: messages.Offer) -> messages.Quote:
+        """Check everything and price the run; charge nothing."""
+        self._table = self._table.reordered(offer.columns)
+        offer.settings.check_columns(self._table.n_columns)
+        self._settings = offer.settings
+        self.plan = plan_releases(self._table, offer.settings)
+        self._table.ledger.check(self.plan.parts, self._label, delta=self.plan.delta)
+        return messages.Quote(self._table.n_rows, not self._table.open)
+
+    def _begin(self, message: messages.Start) -> messages.Started:
+        """Charge the whole run, then release what the setup needs."""
+        settings, plan = self._agreed()
+        self.reservation = self._table.ledger.reserve(plan.parts, self._label, delta=plan.delta)
+        bounds = self._bounds()
+        centre = np.zeros(self._table.n_columns)
+        self._centre: tuple[float, ...] | None = None
+        if settings.center:
+            mean = ClippedMean(tuple(bounds))
+            centre = mean.decode(self._setup(mean, MEAN, 2)[0])
+            self._centre = tuple(centre.tolist())
+        if settings.smoothness is not None:
+            self._own = np.array(settings.smoothness)
+            return messages.Started(None, None)
+        squares = ColumnSquares(tuple(((bounds + np.abs(centre)) ** 2).tolist()), self._centre)
+        answer, scale = self._setup(squares, SMOOTHNESS, 3)
+        self._own = squares.decode(answer)
+        if not message.share_smoothness:
+            return messages.Started(None, None)
+        noise_sd = squares.decode(np.full(len(answer), scale))
+        return messages.Started(tuple(self._own.tolist()), tuple(noise_sd.tolist()))
+
+    def _configure(self, message: messages.Configure) -> Empty:
+        settings, plan = self._agreed()
+        if self.reservation is None:
+            raise PartyFailed(f"{self.name} was told its constants before the start")
+        moments = self._own if message.second_moments is None else np.array(message.second_moments)
+        smoothness = lifted(moments) + settings.rho2
+        query = GreedyDescent(
+            smoothness=tuple(smoothness.tolist()),
+            clip=math.inf if message.clip is None else message.clip,
+            l1=settings.l1,
+            ridge=settings.rho2,
+            noise_multiplier=plan.noise_multiplier,
+            centre=self._centre,
+        )
+        self._smoothness = smoothness
+        self._session = self._table.session(query, self.reservation)
+        self._dual = np.zeros((self._table.n_columns, self._table.n_columns))
+        self._local: Array | None = None
+        return Empty()
+
+    def _update(self, message: messages.Round) -> messages.LocalUpdate:
+        settings, _ = self._agreed()
+        session, reservation = self._session, self.reservation
+        if session is None or reservation is None:
+            raise PartyFailed(f"{self.name} was asked for a round before its constants were set")
+        message.weights.check(self._table.n_columns, "the coordinator")
+        consensus = message.weights.dense()
+        if self._local is not None:
+            self._dual += settings.rho2 * (self._local - consensus)
+        session.start(consensus, self._dual - settings.rho2 * consensus, self._index, message.number)
+        weights = consensus.copy()
+        for _ in range(settings.updates):
+            i, j = session.select()
+            rate = settings.step / self._smoothness[i]
+            moved = weights[i, j] - rate * session.gradient(i, j)
+            weights[i, j] = math.copysign(max(abs(moved) - rate * settings.l1, 0.0), moved)
+            session.move(i, j, float(weights[i, j]))
+        self._local = weights
+        reservation.checkpoint(f"round {message.number}")
+        return messages.LocalUpdate(SparseMatrix.of(weights))
+
+    def _finish(self) -> Empty:
+        self._session = None
+        return Empty()
+
+    def _bounds(self) -> Array:
+        """Return bounds on |x_j|: declared, released, or none at all for an open table."""
+        settings, plan = self._agreed()
+        d = self._table.n_columns
+        if self._table.bounds is not None and not self._table.open:
+            return np.array(self._table.bounds)
+        if BOUNDS not in plan.setup_multipliers:
+            return np.full(d, math.inf)
+        shares, scale = self._setup(OctaveHistogram(d), BOUNDS, 1)
+        return upper_bounds(shares, scale, settings.tail)[:d]
+
+    def _setup(self, query: Query, label: str, number: int) -> tuple[Array, float]:
+        """Do one setup release; return the answer and the scale of its noise."""
+        _, plan = self._agreed()
+        multiplier = plan.setup_multipliers[label]
+        sensitivity = query.sensitivity(self._table.n_rows, self._table.relation)
+        scale = multiplier * sensitivity * (1 + 1e-14) if multiplier else 0.0
+        key = (self._index, 0, number)
+        answer = self._table.release(query, Gaussian(scale), label=label, reservation=self.reservation, key=key)
+        return answer, scale
+
+    def _agreed(self) -> tuple[Settings, ReleasePlan]:
+        if self._settings is None or self.plan is None:
+            raise PartyFailed(f"{self.name} was asked to work before it was offered a run")
+        return self._settings, self.plan
+
+    _label = "Fed-Sparse-BNSL"

@@ -1,0 +1,207 @@
+"""privfcd audit: what a mechanism leaks, measured, beside what it claims."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import click
+
+from privfcd.cli.output import console, json_option, print_json, significant
+
+if TYPE_CHECKING:
+    from privfcd.audits import AuditReport
+
+Function = TypeVar("Function", bound=Callable[..., Any])
+
+VIOLATED = 1
+
+
+@click.group()
+def audit() -> None:
+    """Check mechanisms and queries empirically.
+
+    A lower bound on the privacy loss, measured on two neighbouring inputs, beside what is claimed. "No fault found" is
+    never "private". Exit code 1: the claim is violated.
+    """
+
+
+def _options(function: Function) -> Function:
+    for option in reversed(
+        [
+            click.option("--scale", type=float, default=None, help="Noise scale to audit; the one that the claim needs "
+                         "by default."),
+            click.option("--sensitivity", type=float, default=1.0, show_default=True),
+            click.option("--runs", type=int, default=1_000_000, show_default=True, help="Runs on each of the two inputs."),
+            click.option("--confidence", type=float, default=0.95, show_default=True),
+            click.option("--noise", type=click.Choice(["simulated", "secure"]), default="simulated", show_default=True),
+            click.option("--seed", type=int, default=0, show_default=True, help="Seed of simulated noise."),
+            json_option,
+        ]
+    ):  # fmt: skip
+        function = option(function)
+    return function
+
+
+@audit.command()
+@click.option("--epsilon", type=float, required=True, help="Claimed epsilon.")
+@click.option("--delta", type=float, required=True, help="Claimed delta.")
+@_options
+def gaussian(epsilon: float, delta: float, scale: float | None, sensitivity: float, **options: Any) -> None:
+    """Gaussian noise: does it keep (epsilon, delta)?
+
+    \b
+    Examples:
+      privfcd audit gaussian --epsilon 1 --delta 1e-6
+      privfcd audit gaussian --epsilon 1 --delta 1e-6 --scale 2   # too little: violated
+    """
+    from privfcd.accounting import gaussian_sigma
+    from privfcd.mechanisms import Gaussian
+
+    sigma = gaussian_sigma(epsilon, delta, sensitivity)
+    _run(Gaussian(sigma if scale is None else scale), epsilon, delta, sensitivity, options)
+
+
+@audit.command()
+@click.option("--epsilon", type=float, required=True, help="Claimed epsilon.")
+@_options
+def laplace(epsilon: float, scale: float | None, sensitivity: float, **options: Any) -> None:
+    """Laplace noise: does it keep pure epsilon?
+
+    \b
+    Example:
+      privfcd audit laplace --epsilon 1
+    """
+    from privfcd import checks
+    from privfcd.mechanisms import Laplace
+
+    fitting = sensitivity / checks.positive("epsilon", epsilon)
+    _run(Laplace(fitting if scale is None else scale), epsilon, 0.0, sensitivity, options)
+
+
+@audit.command()
+@click.option("--epsilon", type=float, required=True, help="Claimed epsilon.")
+@_options
+def gumbel(epsilon: float, scale: float | None, sensitivity: float, **options: Any) -> None:
+    """Selection by Gumbel-max: does it keep pure epsilon = 2 sensitivity / scale?
+
+    \b
+    Example:
+      privfcd audit gumbel --epsilon 1 --runs 100000
+    """
+    from privfcd import checks
+    from privfcd.mechanisms import GumbelMax
+
+    fitting = 2 * sensitivity / checks.positive("epsilon", epsilon)
+    _run(GumbelMax(fitting if scale is None else scale), epsilon, 0.0, sensitivity, options)
+
+
+@audit.command()
+@click.option("--epsilon", type=float, required=True, help="Claimed epsilon.")
+@click.option("--delta", type=float, required=True, help="Claimed delta.")
+@_options
+def covariance(epsilon: float, delta: float, scale: float | None, sensitivity: float, **options: Any) -> None:
+    """Symmetric Gaussian noise on a covariance: does it keep (epsilon, delta)?
+
+    \b
+    Example:
+      privfcd audit covariance --epsilon 1 --delta 1e-6 --runs 100000
+    """
+    from privfcd.mechanisms import AnalyticGaussian
+
+    mechanism = (
+        AnalyticGaussian.calibrated(epsilon, delta, sensitivity) if scale is None else AnalyticGaussian(scale)
+    )
+    _run(mechanism, epsilon, delta, sensitivity, options)
+
+
+@audit.command()
+@click.option("--rows", type=int, default=50, show_default=True, help="Rows of the searched tables.")
+@click.option("--columns", type=int, default=3, show_default=True, help="Columns of the searched tables.")
+@click.option("--evaluations", type=int, default=1500, show_default=True, help="Evaluations for each query.")
+@click.option("--seed", type=int, default=0, show_default=True)
+@json_option
+def sensitivity(rows: int, columns: int, evaluations: int, seed: int, as_json: bool) -> None:
+    """Every query: search for neighbouring tables that move it by more than it claims.
+
+    \b
+    Example:
+      privfcd audit sensitivity
+    """
+    from privfcd import checks
+    from privfcd.audits import search_sensitivity
+    from privfcd.audits.standard import standard_queries
+
+    checks.count("rows", rows)
+    checks.count("columns", columns, least=2)
+    found = [
+        search_sensitivity(query, rows, columns, evaluations=evaluations, seed=seed)
+        for query in standard_queries(columns)
+    ]
+    if as_json:
+        print_json({"queries": [report.as_dict() for report in found]})
+    else:
+        from rich.table import Table
+
+        table = Table(title=f"Sensitivity search on tables of {rows} x {columns}", title_justify="left")
+        table.add_column("query")
+        for heading in ("claimed", "found", "ratio"):
+            table.add_column(heading, justify="right")
+        table.add_column("verdict")
+        for report in found:
+            numbers = [significant(value) for value in (report.claimed, report.found, report.ratio)]
+            table.add_row(report.query, *numbers, report.verdict)
+        console().print(table)
+    if any(report.verdict == "violated" for report in found):
+        raise click.exceptions.Exit(VIOLATED)
+
+
+@audit.command()
+@click.option("--epsilon", type=float, required=True, help="Target epsilon.")
+@click.option("--delta", type=float, required=True, help="Target delta.")
+@click.option("--pairs", type=int, default=2000, show_default=True, help="Selections, and as many updates.")
+@json_option
+def regimes(epsilon: float, delta: float, pairs: int, as_json: bool) -> None:
+    """Compare how much noise each way of accounting asks for.
+
+    \b
+    Example:
+      privfcd audit regimes --epsilon 10 --delta 4e-8
+    """
+    from privfcd.audits import compare_regimes
+
+    rows = [row.as_dict() for row in compare_regimes(epsilon, delta, pairs)]
+    if as_json:
+        print_json({"epsilon": epsilon, "delta": delta, "pairs": pairs, "regimes": rows})
+        return
+    from rich.table import Table
+
+    title = f"{pairs} selections and {pairs} updates at epsilon = {epsilon:g}, delta = {delta:g}"
+    table = Table(title=title, title_justify="left")
+    for index, heading in enumerate(rows[0]):
+        table.add_column(heading.replace("_", " "), justify="right" if index else "left")
+    for row in rows:
+        table.add_row(*(significant(value) if isinstance(value, float) else str(value) for value in row.values()))
+    console().print(table)
+
+
+def _run(mechanism: Any, epsilon: float, delta: float, sensitivity: float, options: dict[str, Any]) -> None:
+    from privfcd.audits import Claim
+    from privfcd.audits import audit as run_audit
+    from privfcd.mechanisms import SecureNoise, SimulatedNoise
+
+    noise = SecureNoise() if options["noise"] == "secure" else SimulatedNoise(options["seed"])
+    report: AuditReport = run_audit(
+        mechanism,
+        Claim(epsilon, delta),
+        runs=options["runs"],
+        sensitivity=sensitivity,
+        confidence=options["confidence"],
+        noise=noise,
+    )
+    if options["as_json"]:
+        print_json({"mechanism": repr(mechanism), **report.as_dict()})
+    else:
+        click.echo(str(report))
+    if report.verdict == "violated":
+        raise click.exceptions.Exit(VIOLATED)

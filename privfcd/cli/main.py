@@ -1,0 +1,66 @@
+"""The `privfcd` command: its sub-commands, and how errors end it."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Sequence
+
+import click
+
+from privfcd import __version__
+from privfcd.cli.audit import audit
+from privfcd.cli.learn import demo, learn
+from privfcd.cli.noise import noise
+from privfcd.errors import BudgetExceeded, PrivfcdError
+
+BAD_INPUT, REFUSED, INTERRUPTED = 2, 3, 130
+
+
+@click.group(context_settings={"help_option_names": ["-h", "--help"]})
+@click.version_option(__version__, prog_name="privfcd")
+def cli() -> None:
+    """Private federated causal discovery.
+
+    Learn a causal graph from several parties' tables within a privacy budget (demo, learn), compute the noise for a
+    target (noise), and check mechanisms empirically (audit). Every command takes --json.
+    """
+
+
+for command in (demo, learn, noise, audit):
+    cli.add_command(command)
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Run the command line and exit with its code."""
+    words = sys.argv[1:] if arguments is None else list(arguments)
+    try:
+        code = cli.main(args=words, prog_name="privfcd", standalone_mode=False)
+    except click.UsageError as error:
+        if "--json" in words:
+            _print_error(type(error).__name__, error.format_message())
+        else:
+            error.show()
+        sys.exit(BAD_INPUT)
+    except BudgetExceeded as error:
+        _end(error, words, REFUSED)
+    except PrivfcdError as error:
+        _end(error, words, BAD_INPUT)
+    except (click.Abort, KeyboardInterrupt):
+        click.echo("interrupted; what was charged before stays spent", err=True)
+        sys.exit(INTERRUPTED)
+    except BrokenPipeError:
+        sys.exit(0)
+    sys.exit(code or 0)
+
+
+def _end(error: PrivfcdError, words: Sequence[str], code: int) -> None:
+    if "--json" in words:
+        _print_error(type(error).__name__, str(error))
+    else:
+        click.echo(f"Error: {error}", err=True)
+    sys.exit(code)
+
+
+def _print_error(kind: str, message: str) -> None:
+    click.echo(json.dumps({"error": kind, "message": message}))

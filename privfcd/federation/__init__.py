@@ -1,0 +1,6 @@
+"""Parties, coordinators and the messages between them."""
+
+from privfcd.federation.local import LocalFederation
+from privfcd.federation.protocol import Empty, Federation, Message, Party, SparseMatrix, index_bytes
+
+__all__ = ["Empty", "Federation", "LocalFederation", "Message", "Party", "SparseMatrix", "index_bytes"]

@@ -1,0 +1,6 @@
+"""Results for people and machines: text, JSON and pictures."""
+
+from privfcd.reports.graph_picture import draw_graph
+from privfcd.reports.run import privacy_text, run_summary
+
+__all__ = ["draw_graph", "privacy_text", "run_summary"]

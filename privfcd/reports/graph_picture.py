@@ -1,0 +1,93 @@
+"""A picture of a graph, drawn in layers so that edges point down. Needs Matplotlib (extra `plot`)."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Any
+
+from privfcd.errors import InvalidParameter
+
+if TYPE_CHECKING:
+    import networkx as nx
+
+RIGHT, REVERSED, WRONG, PLAIN = "#1b7837", "#e08214", "#b2182b", "#35618f"
+
+
+def draw_graph(
+    graph: nx.DiGraph[str], path: str | os.PathLike[str], *, target: nx.DiGraph[str] | None = None, title: str = ""
+) -> None:
+    """Draw an acyclic graph into a PNG, SVG or PDF file.
+
+    Parameters
+    ----------
+    graph : networkx.DiGraph
+        Acyclic; `weight` on the edges sets their width.
+    path : path
+        File to write; its suffix chooses the format.
+    target : networkx.DiGraph, optional
+        Colours edges as right, reversed or not in the target.
+    title : str
+        Written above.
+    """
+    try:
+        from matplotlib.figure import Figure
+        from matplotlib.patches import FancyArrowPatch
+    except ImportError as error:
+        raise InvalidParameter("a picture needs Matplotlib: pip install 'privfcd[plot]'") from error
+    import networkx as nx
+
+    layers = [sorted(layer) for layer in nx.topological_generations(graph)]
+    place = {
+        node: (index - (len(layer) - 1) / 2 + 0.23 * (depth % 2), -float(depth))
+        for depth, layer in enumerate(layers)
+        for index, node in enumerate(layer)
+    }
+    widest = max((len(layer) for layer in layers), default=1)
+    figure = Figure(figsize=(max(5.0, 1.5 * widest), max(3.5, 1.3 * len(layers))), layout="constrained")
+    axes = figure.add_subplot()
+    largest = max((abs(weight) for *_, weight in graph.edges(data="weight", default=1.0)), default=1.0)
+    for source, sink, weight in graph.edges(data="weight", default=1.0):
+        bend = 0.0 if place[source][1] - place[sink][1] == 1 else 0.18
+        axes.add_patch(
+            FancyArrowPatch(
+                place[source],
+                place[sink],
+                arrowstyle="-|>",
+                mutation_scale=14,
+                shrinkA=16,
+                shrinkB=16,
+                connectionstyle=f"arc3,rad={bend}",
+                linewidth=0.8 + 2.4 * abs(weight) / largest,
+                color=_colour(source, sink, target),
+            )
+        )
+    for node, (x, y) in place.items():
+        axes.text(
+            x, y, node, ha="center", va="center", fontsize=10,
+            bbox={"boxstyle": "round,pad=0.35", "facecolor": "white", "edgecolor": "#555555"},
+        )  # fmt: skip
+    _frame(axes, place.values())
+    if target is not None:
+        for label, colour in (("in the target", RIGHT), ("reversed", REVERSED), ("not in the target", WRONG)):
+            axes.plot([], [], color=colour, label=label)
+        axes.legend(loc="lower right", fontsize=8, frameon=False)
+    if title:
+        axes.set_title(title, fontsize=11)
+    figure.savefig(os.fspath(path), dpi=150)
+
+
+def _colour(source: str, sink: str, target: nx.DiGraph[str] | None) -> str:
+    if target is None:
+        return PLAIN
+    if target.has_edge(source, sink):
+        return RIGHT
+    return REVERSED if target.has_edge(sink, source) else WRONG
+
+
+def _frame(axes: Any, places: Iterable[tuple[float, float]]) -> None:
+    points = list(places) or [(0.0, 0.0)]
+    xs, ys = [x for x, _ in points], [y for _, y in points]
+    axes.set_xlim(min(xs) - 0.8, max(xs) + 0.8)
+    axes.set_ylim(min(ys) - 0.6, max(ys) + 0.6)
+    axes.set_axis_off()

@@ -1,0 +1,68 @@
+"""A finished run as plain data for machines, and as text for people."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, Any
+
+from privfcd.algorithms.fed_sparse import FedSparseBNSL
+from privfcd.graphs.metrics import GraphMetrics, compare
+
+if TYPE_CHECKING:
+    import networkx as nx
+
+
+def run_summary(model: FedSparseBNSL, seconds: float, target: nx.DiGraph[str] | None = None) -> dict[str, Any]:
+    """Return what a run came to, ready for JSON.
+
+    Parameters
+    ----------
+    model : FedSparseBNSL
+        Fitted.
+    seconds : float
+        Wall time of the run.
+    target : networkx.DiGraph, optional
+        A graph to compare with.
+    """
+    epsilon, delta = model.privacy_spent_
+    columns = [str(name) for name in model.feature_names_in_]
+    return {
+        "columns": columns,
+        "edges": [
+            {"from": source, "to": target_, "weight": float(weight)}
+            for source, target_, weight in model.causal_graph_.edges(data="weight")
+        ],
+        "against_target": None if target is None else vars_of_metrics(compare(target, model.causal_graph_)),
+        "privacy": {
+            "epsilon": "inf" if math.isinf(epsilon) else epsilon,
+            "delta": delta,
+            "parties": [report.as_dict() for report in model.privacy_report_],
+        },
+        "dropped": {
+            "by_threshold": len(model.dropped_.dropped_small),
+            "for_cycles": [
+                {"from": columns[i], "to": columns[j], "weight": weight}
+                for i, j, weight in model.dropped_.dropped_for_cycles
+            ],
+        },
+        "parameters": {name: _plain(value) for name, value in model.get_params().items()},
+        "history": model.history_,
+        "bytes": model.bytes_exchanged_,
+        "seconds": seconds,
+    }
+
+
+def vars_of_metrics(metrics: GraphMetrics) -> dict[str, Any]:
+    """Return metrics for JSON."""
+    return {name: _plain(getattr(metrics, name)) for name in metrics.__dataclass_fields__}
+
+
+def privacy_text(model: FedSparseBNSL) -> str:
+    """Return the privacy report of every party, in words."""
+    return "\n\n\n".join(str(report) for report in model.privacy_report_) + "\n"
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, float) and not math.isfinite(value):
+        return str(value)
+    return value.item() if hasattr(value, "item") else value

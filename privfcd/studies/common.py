@@ -1,0 +1,59 @@
+"""What studies share: seeds, worker processes, means with their spread."""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+from collections.abc import Callable, Iterable, Sequence
+from concurrent.futures import ProcessPoolExecutor
+from statistics import fmean, stdev
+from typing import Any, TypeVar
+
+import click
+
+Item = TypeVar("Item")
+Outcome = TypeVar("Outcome")
+
+
+class SeedList(click.ParamType):
+    """Seeds such as "2-11" or "1,100,400"."""
+
+    name = "seeds"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> list[int]:
+        """Return the seeds as a list."""
+        if isinstance(value, list):
+            return value
+        try:
+            seeds: list[int] = []
+            for part in str(value).split(","):
+                first, _, last = part.partition("-")
+                seeds.extend(range(int(first), int(last or first) + 1))
+        except ValueError:
+            self.fail(f"{value!r} is not a list of seeds such as 2-11 or 1,100,400", param, ctx)
+        if not seeds:
+            self.fail("at least one seed is needed", param, ctx)
+        return seeds
+
+
+def run_parallel(work: Callable[[Item], Outcome], items: Sequence[Item], jobs: int) -> list[Outcome]:
+    """Return `work(item)` for each item, in order, in `jobs` processes of one thread each."""
+    if jobs == 1:
+        return [work(item) for item in items]
+    for name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
+        os.environ.setdefault(name, "1")
+    context = multiprocessing.get_context("spawn")
+    with ProcessPoolExecutor(min(jobs, len(items)), mp_context=context) as pool:
+        return list(pool.map(work, items))
+
+
+def spread(values: Iterable[float], digits: int = 2) -> str:
+    """Return "mean ± sd"."""
+    numbers = list(values)
+    deviation = stdev(numbers) if len(numbers) > 1 else 0.0
+    return f"{fmean(numbers):.{digits}f} ± {deviation:.{digits}f}"
+
+
+def cores() -> int:
+    """Return how many processors this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1

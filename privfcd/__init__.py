@@ -19,6 +19,8 @@ _HOMES = {
         "NoisePlan",
         "PureDPAccountant",
         "Reservation",
+        "SqliteJournal",
+        "TightAccountant",
         "ZCDPAccountant",
         "calibrate",
         "epsilon_of",
@@ -52,6 +54,8 @@ if TYPE_CHECKING:
     from privfcd.accounting import NoisePlan as NoisePlan
     from privfcd.accounting import PureDPAccountant as PureDPAccountant
     from privfcd.accounting import Reservation as Reservation
+    from privfcd.accounting import SqliteJournal as SqliteJournal
+    from privfcd.accounting import TightAccountant as TightAccountant
     from privfcd.accounting import ZCDPAccountant as ZCDPAccountant
     from privfcd.accounting import calibrate as calibrate
     from privfcd.accounting import epsilon_of as epsilon_of

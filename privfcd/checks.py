@@ -18,7 +18,10 @@ def real(name: str, value: Any, accepted: str = "a finite number") -> float:
     """Return `value` as a float; booleans, text, NaN and infinities are refused."""
     if isinstance(value, bool) or not isinstance(value, Real):
         raise refuse(name, value, accepted)
-    number = float(value)
+    try:
+        number = float(value)
+    except OverflowError:
+        number = math.inf
     if not math.isfinite(number):
         raise refuse(name, value, accepted)
     return number
@@ -29,6 +32,15 @@ def positive(name: str, value: Any) -> float:
     accepted = "a finite number above 0"
     number = real(name, value, accepted)
     if number <= 0:
+        raise refuse(name, value, accepted)
+    return number
+
+
+def moderate(name: str, value: Any) -> float:
+    """Return a constant that can be squared and divided by without leaving the range of doubles."""
+    accepted = "a number in [1e-50, 1e50]"
+    number = real(name, value, accepted)
+    if not 1e-50 <= number <= 1e50:
         raise refuse(name, value, accepted)
     return number
 
@@ -47,11 +59,11 @@ def scale(name: str, value: Any) -> float:
     return non_negative(name, value)
 
 
-def delta(name: str, value: Any, *, zero: bool = True) -> float:
-    """Return a delta: in [0, 1), or in (0, 1) where `zero` is False."""
-    accepted = "in [0, 1)" if zero else "in (0, 1)"
+def delta(name: str, value: Any, *, zero: bool = True, one: bool = False) -> float:
+    """Return a delta: in [0, 1), without 0 where `zero` is False, and with 1 where `one` is True."""
+    accepted = f"in {'[' if zero else '('}0, 1{']' if one else ')'}"
     number = real(name, value, accepted)
-    if number >= 1 or number < 0 or (number == 0 and not zero):
+    if not 0 <= number <= 1 or (number == 0 and not zero) or (number == 1 and not one):
         raise refuse(name, value, accepted)
     return number
 

@@ -7,11 +7,14 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+from numpy.typing import NDArray
+
 from privfcd import checks
 from privfcd.accounting import Budget
 from privfcd.algorithms.fed_sparse import FedSparseBNSL, RoundRecord
 from privfcd.data.private import PrivateTable
-from privfcd.data.tables import read_table
+from privfcd.data.tables import Table, read_table
 from privfcd.errors import InvalidParameter, InvalidTable
 from privfcd.mechanisms import NoiseSource
 
@@ -27,6 +30,7 @@ def learn(
     names: Sequence[str] | None = None,
     on_round: Callable[[RoundRecord], None] | None = None,
     center: bool = True,
+    log1p: bool = False,
     **parameters: Any,
 ) -> FedSparseBNSL:
     """Learn one causal graph from the tables of several parties.
@@ -52,6 +56,8 @@ def learn(
         Called after every round.
     center : bool
         Whether means are taken off first: paid for in a private run.
+    log1p : bool
+        Whether every value is replaced by log(1 + x) first: a public transformation of each record on its own.
     **parameters
         Of `FedSparseBNSL`.
 
@@ -68,7 +74,7 @@ def learn(
         A budget does not allow the run; nothing was charged.
     """
     if not isinstance(sources, Sequence) or isinstance(sources, str) or not len(sources):
-        raise checks.refuse("sources", sources, "a list with one table for each party")
+        raise checks.refuse("sources", type(sources).__name__, "a list with one table for each party")
     known = [name for name in FedSparseBNSL().get_params() if name not in ("epsilon", "delta", "center")]
     for name in parameters:
         if name not in known:
@@ -77,14 +83,16 @@ def learn(
         raise checks.refuse("private", private, "True or False")
     ready = [isinstance(source, PrivateTable) for source in sources]
     if all(ready):
-        if bounds is not None or noise is not None or names is not None or not private:
-            raise InvalidParameter("bounds, noise, names and private belong to the PrivateTables that were given")
+        if bounds is not None or noise is not None or names is not None or not private or log1p:
+            raise InvalidParameter(
+                "bounds, noise, names, private and log1p belong to the PrivateTables that were given"
+            )
         model = FedSparseBNSL(epsilon=epsilon, delta=delta, center=center, **parameters)
         return model.fit(list(sources), on_round=on_round)
     if any(ready):
         raise InvalidParameter("sources must be all PrivateTables or none, got both")
     tables = private_tables(
-        sources, epsilon=epsilon, delta=delta, private=private, bounds=bounds, noise=noise, names=names
+        sources, epsilon=epsilon, delta=delta, private=private, bounds=bounds, noise=noise, names=names, log1p=log1p
     )
     return FedSparseBNSL(center=center, **parameters).fit(tables, on_round=on_round)
 
@@ -98,6 +106,7 @@ def private_tables(
     bounds: float | Sequence[float] | Mapping[str, float] | None = None,
     noise: NoiseSource | None = None,
     names: Sequence[str] | None = None,
+    log1p: bool = False,
 ) -> list[PrivateTable]:
     """Return one `PrivateTable` for each source, each with a budget of its own; see `learn` for the parameters."""
     if private and epsilon is None:
@@ -112,8 +121,18 @@ def private_tables(
     for source, label in zip(sources, _names(sources, names), strict=True):
         table = read_table(source)
         budget = None if epsilon is None else Budget(epsilon, delta if delta is not None else 1 / len(table.rows) ** 2)
-        tables.append(PrivateTable(table.rows, table.columns, name=label, budget=budget, bounds=bounds, noise=noise))
+        rows = _log1p(table, label) if log1p else table.rows
+        tables.append(PrivateTable(rows, table.columns, name=label, budget=budget, bounds=bounds, noise=noise))
     return tables
+
+
+def _log1p(table: Table, label: str) -> NDArray[np.float64]:
+    """Return log(1 + x); values of -1 or less are the owner's to mend."""
+    for column, values in zip(table.columns, table.rows.T, strict=True):
+        if (values <= -1).any():
+            row = int(np.argmax(values <= -1)) + 1
+            raise InvalidTable(f"table {label!r}, column {column!r}, row {row}: log1p needs values above -1")
+    return np.log1p(table.rows)
 
 
 def _names(sources: Sequence[Any], names: Sequence[str] | None) -> list[str]:

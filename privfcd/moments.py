@@ -49,6 +49,10 @@ class Moments:
                 raise InvalidParameter(f"{name} must be finite and of shape {shape}, got shape {value.shape}")
         if not np.array_equal(self.matrix, self.matrix.T):
             raise InvalidParameter("matrix must be symmetric")
+        if self.noise_sd is not None and (self.noise_sd < 0).any():
+            raise InvalidParameter("noise_sd must be at least 0 everywhere")
+        if self.mean is not None and (self.mean.shape != (d,) or not np.isfinite(self.mean).all()):
+            raise InvalidParameter(f"mean must be {d} finite numbers, got shape {self.mean.shape}")
         checks.count("rows", self.rows)
 
     @property

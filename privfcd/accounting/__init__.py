@@ -40,7 +40,11 @@ from privfcd.accounting.events import (
 )
 from privfcd.accounting.journal import Entry, Journal, MemoryJournal
 from privfcd.accounting.laplace_dp import laplace_epsilon
-from privfcd.accounting.ledger import Ledger, PlanPart, Reservation
+from privfcd.accounting.ledger import Ledger
+from privfcd.accounting.privacy_report import PrivacyReport
+from privfcd.accounting.reservation import PlanPart, Reservation
+from privfcd.accounting.sqlite_journal import SqliteJournal
+from privfcd.accounting.tight import TightAccountant, exponential_epsilon, tight_epsilon
 
 __all__ = [
     "ADD_OR_REMOVE_ONE",
@@ -60,8 +64,11 @@ __all__ = [
     "NoisePlan",
     "NonPrivateDpEvent",
     "PlanPart",
+    "PrivacyReport",
     "PureDPAccountant",
     "Reservation",
+    "SqliteJournal",
+    "TightAccountant",
     "ZCDPAccountant",
     "ZCDpEvent",
     "advanced_composition",
@@ -70,6 +77,7 @@ __all__ = [
     "compose",
     "epsilon_of",
     "epsilon_to_zcdp",
+    "exponential_epsilon",
     "gaussian_delta",
     "gaussian_epsilon",
     "gaussian_event",
@@ -82,6 +90,7 @@ __all__ = [
     "leaves",
     "pure_rho",
     "selection_event",
+    "tight_epsilon",
     "zcdp_to_delta",
     "zcdp_to_epsilon",
 ]

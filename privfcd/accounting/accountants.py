@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from abc import abstractmethod
-from collections.abc import Callable
+from fractions import Fraction
 
 from dp_accounting import (
     DpEvent,
@@ -30,6 +30,7 @@ from privfcd.accounting.conversions import (
     zcdp_to_epsilon,
 )
 from privfcd.accounting.events import REPLACE_ONE, BoundedRangeDpEvent, EpsilonDeltaDpEvent, leaves
+from privfcd.accounting.units import decimal, float_up
 
 
 def pure_cost(event: DpEvent) -> float | None:
@@ -40,7 +41,7 @@ def pure_cost(event: DpEvent) -> float | None:
         case BoundedRangeDpEvent():
             return event.eta
         case LaplaceDpEvent():
-            return _up(1 / event.noise_multiplier) if event.noise_multiplier else math.inf
+            return _inverse(event.noise_multiplier)
         case EpsilonDeltaDpEvent(delta=0):
             return event.epsilon
     return None
@@ -54,14 +55,15 @@ def zcdp_cost(event: DpEvent) -> float | None:
         case ZCDpEvent():
             return event.rho
         case GaussianDpEvent():
-            squared = event.noise_multiplier * event.noise_multiplier
-            return _up(_up(0.5 / squared)) if squared else math.inf
+            inverse = _inverse(event.noise_multiplier)
+            return _up(inverse * inverse / 2)
         case BoundedRangeDpEvent():
-            return bounded_range_rho(event.eta)
+            return bounded_range_rho(event.eta) if event.eta < math.inf else math.inf
         case LaplaceDpEvent():
-            return laplace_rho(_up(1 / event.noise_multiplier)) if event.noise_multiplier else math.inf
+            epsilon = _inverse(event.noise_multiplier)
+            return laplace_rho(epsilon) if epsilon < math.inf else math.inf
         case EpsilonDeltaDpEvent(delta=0):
-            return pure_rho(event.epsilon)
+            return pure_rho(event.epsilon) if event.epsilon < math.inf else math.inf
     return None
 
 
@@ -170,18 +172,22 @@ class ZCDPAccountant(SummingAccountant):
             self._pure.append((pure, count))
 
 
-ACCOUNTANTS: dict[str, Callable[[], PrivacyAccountant]] = {
-    "pure": PureDPAccountant,
-    "zcdp": ZCDPAccountant,
-    "zcdp-loose": lambda: ZCDPAccountant(tight=False),
-}
-"""The accountants by the names that `epsilon_of` and `calibrate` take."""
-
-
 def sum_up(costs: list[tuple[float, int]]) -> float:
-    """Return the sum of cost * count, rounded up."""
-    return _up(math.fsum(_up(cost * count) for cost, count in costs if count)) if costs else 0.0
+    """Return the sum of cost * count, each read as the decimal that it prints as, rounded up once."""
+    total = Fraction(0)
+    for cost, count in costs:
+        if count and math.isinf(cost):
+            return math.inf
+        total += decimal(cost) * count if count else 0
+    return float_up(total)
+
+
+def _inverse(multiplier: float) -> float:
+    """Return 1 / multiplier rounded up; inf where there is no noise."""
+    if multiplier == 0:
+        return math.inf
+    return 0.0 if math.isinf(multiplier) else float_up(1 / decimal(multiplier))
 
 
 def _up(value: float) -> float:
-    return math.nextafter(value, math.inf) if value else 0.0
+    return math.nextafter(value, math.inf)

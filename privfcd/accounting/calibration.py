@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass
 
-from dp_accounting import DpEvent, NonPrivateDpEvent, PrivacyAccountant
-from scipy.optimize import brentq
+from dp_accounting import DpEvent, UnsupportedEventError
 
 from privfcd import checks
-from privfcd.accounting.accountants import ACCOUNTANTS, ZCDPAccountant
+from privfcd.accounting.accountants import ZCDPAccountant
 from privfcd.accounting.events import compose, gaussian_event, laplace_event, leaves, selection_event
+from privfcd.accounting.registry import DEFAULT_ACCOUNTANT, accountant_named
+from privfcd.accounting.roots import falling_root
 from privfcd.errors import InvalidParameter
-
-DEFAULT_ACCOUNTANT = "zcdp"
 
 
 def epsilon_of(event: DpEvent, delta: float, accountant: str = DEFAULT_ACCOUNTANT) -> float:
@@ -27,21 +26,18 @@ def epsilon_of(event: DpEvent, delta: float, accountant: str = DEFAULT_ACCOUNTAN
     delta : float
         In [0, 1).
     accountant : str
-        `"zcdp"`, `"zcdp-loose"` or `"pure"`.
+        `"tight"` (default), `"zcdp"`, `"zcdp-loose"` or `"pure"`.
 
     Raises
     ------
-    dp_accounting.UnsupportedEventError
+    InvalidParameter
         The accountant can prove nothing about one of the events.
     """
-    return accountant_named(accountant)().compose(event).get_epsilon(delta)
-
-
-def accountant_named(name: str) -> Callable[[], PrivacyAccountant]:
-    """Return the accountant's class, or say which names there are."""
-    if name not in ACCOUNTANTS:
-        raise checks.refuse("accountant", name, "one of " + ", ".join(sorted(ACCOUNTANTS)))
-    return ACCOUNTANTS[name]
+    try:
+        composed = accountant_named(accountant)().compose(event)
+    except UnsupportedEventError as error:
+        raise InvalidParameter(f"the {accountant!r} accountant cannot price the event: {error}") from error
+    return composed.get_epsilon(delta)
 
 
 @dataclass(frozen=True)
@@ -103,7 +99,7 @@ def calibrate(
     sensitivity : float
         Of every release: of any score, in l2 norm for Gaussian noise, in l1 norm for Laplace noise; above 0.
     accountant : str
-        `"zcdp"`, `"zcdp-loose"` or `"pure"`.
+        `"tight"` (default), `"zcdp"`, `"zcdp-loose"` or `"pure"`.
 
     Returns
     -------
@@ -152,37 +148,15 @@ def smallest_scale(
     """Return the smallest scale for which `plan(scale)` costs at most `epsilon` at `delta`.
 
     `plan` must cost less at a larger scale. The answer is evaluated before it is returned, so that it never
-    overspends, and is at most a part in 10⁹ above the smallest.
+    overspends, and is at most about a part in 10⁹ above the smallest.
     """
     epsilon = checks.positive("epsilon", epsilon)
 
-    def cost(scale: float) -> float:
-        event = plan(scale)
-        return math.inf if isinstance(event, NonPrivateDpEvent) else epsilon_of(event, delta, accountant)
+    def cost(name: str) -> Callable[[float], float]:
+        return lambda scale: epsilon_of(plan(scale), delta, name)
 
-    return smallest_where(cost, epsilon, start=start)
-
-
-def smallest_where(cost: Callable[[float], float], target: float, *, start: float = 1.0) -> float:
-    """Return the smallest scale with cost(scale) <= target, for a cost that falls to 0 as the scale grows."""
-    low = high = start
-    while cost(high) > target:
-        high *= 4
-        if high > 1e300:
-            raise InvalidParameter(f"no finite noise costs at most {target!r}: give a larger epsilon or delta")
-    while cost(low) <= target:
-        low /= 4
-        if low < 1e-300:
-            raise checks.refuse("epsilon", target, "small enough that noise is needed at all")
-
-    def excess(log_scale: float) -> float:
-        value = cost(math.exp(log_scale))
-        return min(math.log(value / target), 700.0) if value > 0 else -700.0
-
-    scale = math.exp(float(brentq(excess, math.log(low), math.log(high), xtol=1e-13, rtol=1e-14)))
-    step = 1e-15
-    answer = scale
-    while cost(answer) > target:
-        answer = scale * (1 + step)
-        step *= 2
-    return answer
+    if accountant == "tight":
+        with suppress(InvalidParameter):  # zCDP may not know the events; its scale is only where to begin
+            start = falling_root(cost("zcdp"), epsilon, start, tolerance=1e-3)
+        return falling_root(cost(accountant), epsilon, start)
+    return falling_root(cost(accountant), epsilon, start, tolerance=1e-13)

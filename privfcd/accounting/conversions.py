@@ -24,6 +24,10 @@ ROUNDING = 16 * sys.float_info.epsilon
 """Relative allowance for the rounding of a handful of floating-point operations."""
 
 
+TINY = 1e-100
+"""A rho below this is raised to it, which costs at most 1e-48 of epsilon, so that nothing underflows."""
+
+
 def gdp_to_delta(mu: float, epsilon: float) -> float:
     """Return the delta of a mu-Gaussian-DP mechanism at `epsilon` (Dong, Roth and Su 2022, Corollary 2.13)."""
     mu = checks.non_negative("mu", mu)
@@ -45,6 +49,8 @@ def gdp_to_epsilon(mu: float, delta: float) -> float:
     high = mu * mu / 2 + mu * math.sqrt(2 * max(-target, 1.0)) + mu
     while log_delta(mu, high) > target:
         high *= 2
+    if log_delta(mu, 0.0) <= target:
+        return _raise_until(mu * ROUNDING, lambda e: gdp_to_delta(mu, e) <= delta)
     epsilon = float(brentq(lambda e: log_delta(mu, e) - target, 0.0, high, xtol=1e-300, rtol=ROUNDING))
     return _raise_until(epsilon, lambda e: gdp_to_delta(mu, e) <= delta)
 
@@ -96,7 +102,7 @@ def gaussian_sigma(epsilon: float, delta: float, sensitivity: float = 1.0) -> fl
         high *= 2
     multiplier = math.exp(float(brentq(excess, low, high, xtol=1e-15, rtol=ROUNDING)))
     sigma = multiplier * sensitivity
-    return _raise_until(sigma, lambda s: gdp_to_delta(_up(sensitivity / s), epsilon) <= delta)
+    return _raise_until(sigma, lambda s: gaussian_delta(s, epsilon, sensitivity) <= delta)
 
 
 def zcdp_to_delta(rho: float, epsilon: float) -> float:
@@ -105,6 +111,9 @@ def zcdp_to_delta(rho: float, epsilon: float) -> float:
     epsilon = checks.non_negative("epsilon", epsilon)
     if rho == 0:
         return 0.0
+    if rho - epsilon > 500:
+        return 1.0
+    rho = max(rho, TINY)
 
     def slope(log_u: float) -> float:
         u = math.exp(log_u)
@@ -135,9 +144,10 @@ def zcdp_to_epsilon(rho: float, delta: float, tight: bool = True) -> float:
         Canonne, Kamath and Steinke 2020, Prop. 7; else rho + 2 sqrt(rho log(1/delta)) (Bun and Steinke 2016).
     """
     rho = checks.non_negative("rho", rho)
-    delta = 1.0 if delta == 1 and not isinstance(delta, bool) else checks.delta("delta", delta)
+    delta = checks.delta("delta", delta, one=True)
     if rho == 0:
         return 0.0
+    rho = max(rho, TINY)
     if delta == 0:
         return math.inf
     log_inverse = -math.log(delta)

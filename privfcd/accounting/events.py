@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable
 from fractions import Fraction
+from numbers import Real
 
 import attr
 from dp_accounting import (
@@ -78,6 +79,8 @@ def selection_event(sensitivity: float, scale: float, *, monotone: bool = False)
     monotone : bool
         Whether one record moves all scores in the same direction, which halves the range.
     """
+    if not isinstance(monotone, bool):
+        raise checks.refuse("monotone", monotone, "True or False")
     return _scaled(sensitivity, scale, lambda ratio: BoundedRangeDpEvent(float_up(ratio * (1 if monotone else 2))))
 
 
@@ -136,17 +139,16 @@ def _check_parameters(event: DpEvent) -> None:
             raise checks.refuse("xi of ZCDpEvent", event.xi, "0 (no accountant here proves anything for xi > 0)")
     elif isinstance(event, EpsilonDeltaDpEvent):
         _check_range(event, "epsilon", event.epsilon)
-        if not 0 <= event.delta <= 1:
-            raise checks.refuse("delta of EpsilonDeltaDpEvent", event.delta, "in [0, 1]")
+        checks.delta("delta of EpsilonDeltaDpEvent", event.delta, one=True)
 
 
 def _check_range(event: DpEvent, name: str, value: float) -> None:
-    if isinstance(value, bool) or not isinstance(value, int | float) or value < 0:
+    if isinstance(value, bool) or not isinstance(value, Real) or value < 0:
         raise checks.refuse(f"{name} of {type(event).__name__}", value, "a number of at least 0")
 
 
 def _scaled(sensitivity: float, scale: float, make: Callable[[Fraction], DpEvent]) -> DpEvent:
-    unbounded = sensitivity == math.inf and not isinstance(sensitivity, bool)
+    unbounded = isinstance(sensitivity, float) and sensitivity == math.inf
     amount = math.inf if unbounded else checks.non_negative("sensitivity", sensitivity)
     noise = checks.scale("scale", scale)
     if amount == 0:

@@ -13,16 +13,20 @@ import math
 import sys
 
 import numpy as np
+from dp_accounting import LaplaceDpEvent
 from numpy.typing import NDArray
 from scipy.optimize import minimize_scalar
 from scipy.signal import lfilter
 
 from privfcd import checks
-from privfcd.accounting.conversions import laplace_rho, zcdp_to_epsilon
-from privfcd.accounting.units import decimal, float_up
+from privfcd.accounting.tight import tight_epsilon
+from privfcd.accounting.units import decimal, float_down, float_up
 
 _CELLS = 2**13
 """Grid cells over one release's losses, at most; fewer when the composition would not fit `_LENGTH`."""
+_MOST = 10**5
+"""Beyond so many releases the grid would be too coarse to help."""
+
 _LENGTH = 2**20
 """The longest grid for the composed loss."""
 
@@ -39,7 +43,7 @@ def laplace_epsilon(scale: float, delta: float, sensitivity: float = 1.0, count:
     sensitivity : float
         l1 sensitivity of one release under the neighbouring relation.
     count : int
-        How many releases. Beyond about 10⁵ the bound is zCDP's.
+        How many releases.
     """
     scale = checks.positive("scale", scale)
     delta = checks.delta("delta", delta)
@@ -48,8 +52,10 @@ def laplace_epsilon(scale: float, delta: float, sensitivity: float = 1.0, count:
     epsilon = float_up(decimal(sensitivity) / decimal(scale))
     if math.isinf(epsilon):
         return math.inf
-    through_zcdp = zcdp_to_epsilon(math.nextafter(count * laplace_rho(epsilon), math.inf), delta)
-    return min(through_zcdp, composed_epsilon(epsilon, delta, count))
+    if delta == 0 or epsilon == 0:
+        return math.nextafter(count * epsilon, math.inf) if epsilon else 0.0
+    direct = tight_epsilon(0.0, (), [(LaplaceDpEvent(float_down(1 / decimal(epsilon))), count)], delta)
+    return min(direct, composed_epsilon(epsilon, delta, count)) if count <= _MOST else direct
 
 
 def composed_epsilon(epsilon: float, delta: float, count: int) -> float:

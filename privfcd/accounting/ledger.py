@@ -15,33 +15,28 @@ that add up by basic composition, which holds for adaptively chosen slices too (
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from fractions import Fraction
 
-from dp_accounting import DpEvent, UnsupportedEventError
+import numpy as np
+from dp_accounting import DpEvent
+from numpy.typing import NDArray
 
 from privfcd import checks
 from privfcd.accounting.accountants import pure_cost, zcdp_cost
 from privfcd.accounting.budget import Budget
-from privfcd.accounting.calibration import DEFAULT_ACCOUNTANT, accountant_named, epsilon_of
+from privfcd.accounting.calibration import epsilon_of
 from privfcd.accounting.costs import exact_cost
 from privfcd.accounting.events import EpsilonDeltaDpEvent, compose, leaves
 from privfcd.accounting.journal import Entry, Journal, MemoryJournal, OverCap
+from privfcd.accounting.registry import DEFAULT_ACCOUNTANT, accountant_named
+from privfcd.accounting.reservation import PlanPart, Reservation
 from privfcd.accounting.units import decimal, units_to_float, units_up
 from privfcd.errors import BudgetExceeded, InvalidParameter
 
+__all__ = ["ADAPTIVE", "Ledger", "PlanPart", "Reservation", "caps_of"]
+
 ADAPTIVE = "rho of the adaptive slice"
-
-
-@dataclass(frozen=True)
-class PlanPart:
-    """One kind of release in a plan: its name, the event of one, how many, and a remark for the report."""
-
-    label: str
-    event: DpEvent
-    count: int
-    remark: str = ""
 
 
 class Ledger:
@@ -57,6 +52,11 @@ class Ledger:
         Where the state is kept; in this process's memory by default.
     accountant : str
         Who prices plans under an (epsilon, delta) budget, see `epsilon_of`.
+
+    Raises
+    ------
+    BudgetMismatch
+        The journal knows the data set with another budget.
     """
 
     def __init__(
@@ -76,14 +76,20 @@ class Ledger:
         self.name = name
         self.accountant = accountant
         self._journal: Journal = MemoryJournal() if journal is None else journal
-        self._caps = _caps(budget)
+        self._caps = caps_of(budget)
+        self._journal.open(name, self._caps)
 
     @property
     def open(self) -> bool:
         """Whether there is no budget, so that nothing is refused."""
         return self.budget is None
 
-    def charge(self, event: DpEvent, label: str = "release") -> Entry:
+    @property
+    def account(self) -> tuple[int, str]:
+        """What tells this ledger's account from others: ledgers with the same one spend from the same budget."""
+        return id(self._journal), self.name
+
+    def charge(self, event: DpEvent, label: str = "release", *, request: str = "") -> Entry:
         """Record the cost of one release, or refuse it.
 
         Parameters
@@ -92,6 +98,8 @@ class Ledger:
             Its cost under the table's neighbouring relation.
         label : str
             What it is, for the journal and the report.
+        request : str
+            Id of the request that it pays for.
 
         Raises
         ------
@@ -101,14 +109,38 @@ class Ledger:
             The event has no cost in the budget's notion, or its parameters are not valid.
         """
         pairs = leaves(event)
-        if self.budget is None:
-            return self._post("charge", label, event, {})
+        if self.budget is None or not pairs:
+            return self._post("charge", label, event, {}, request=request)
         if self.budget.notion == "approximate":
             if any(isinstance(leaf, EpsilonDeltaDpEvent) and leaf.delta for leaf, _ in pairs):
-                return self._charge_slice(event, pairs, label)
-            return self._charge_adaptive(event, pairs, label)
+                return self._charge_slice(event, pairs, label, request)
+            return self._charge_adaptive(event, pairs, label, request)
         account = "epsilon" if self.budget.notion == "pure" else "rho"
-        return self._post("charge", label, event, {account: self._sum(pairs, account)})
+        return self._post("charge", label, event, {account: self._sum(pairs, account)}, request=request)
+
+    def answer_once(self, request: str, event: DpEvent, compute: Callable[[], bytes], label: str = "release") -> bytes:
+        """Answer a request that may arrive more than once: the same bytes each time, paid once.
+
+        The charge is committed first, then `compute` reads the rows, then the answer is stored, then it is returned. An
+        answer that a crash took between the charge and the store was paid and is lost; it is paid again.
+
+        Parameters
+        ----------
+        request : str
+            Its id, never used for another request on this data set.
+        compute : callable
+            Returns the noisy answer, as it will be sent.
+
+        Raises
+        ------
+        BudgetExceeded, InvalidParameter
+            As `charge` does.
+        """
+        stored = self._journal.answer(self.name, request)
+        if stored is not None:
+            return stored
+        self.charge(event, label, request=request)
+        return self._journal.store(self.name, request, compute(), label)
 
     def reserve(
         self,
@@ -157,11 +189,16 @@ class Ledger:
     def left(self) -> Budget | None:
         """Return what may still be reserved; None if nothing is left. Asking changes nothing.
 
+        Once an (epsilon, delta) budget has its adaptive slice, this is a rho: what is left of that.
+
         For an open ledger this is None too: there is no budget to be left.
         """
         if self.budget is None:
             return None
         balance = self._journal.balance(self.name)
+        if ADAPTIVE in balance:  # it has taken all that was left then
+            spent, cap = balance[ADAPTIVE]
+            return None if cap is None or spent >= cap else Budget.from_units(rho_units=cap - spent)
         left = {account: cap - balance.get(account, (0, cap))[0] for account, cap in self._caps.items()}
         if not left.get("rho", left.get("epsilon", 0)) or (self.budget.delta_units and not left["delta"]):
             return None
@@ -179,31 +216,56 @@ class Ledger:
         """Return the data set's entries, oldest first."""
         return self._journal.entries(self.name)
 
-    def record_draws(self, label: str, counts: Mapping[str, int]) -> Entry:
+    def head(self) -> str:
+        """Return what stands for the data set's last entry and all before it; empty where entries are not chained."""
+        return self._journal.head(self.name)
+
+    def note_rows(self, rows: NDArray[np.float64]) -> tuple[str, ...]:
+        """Warn (`SameRows`) if the journal knows these rows under other names, and return those."""
+        return self._journal.note_rows(self.name, rows)
+
+    def record_draws(self, label: str, counts: Mapping[str, int], *, reservation: int = 0) -> Entry:
         """Note what a reservation has drawn; it was paid when it was reserved."""
-        return self._post(
-            "draws", f"{label}: " + ", ".join(f"{count} {name}" for name, count in counts.items()), None, {}
-        )
+        note = f"{label}: " + ", ".join(f"{count} {name}" for name, count in counts.items())
+        return self._post("draws", note, None, {}, reference=reservation)
+
+    def stored_answer(self, request: str) -> bytes | None:
+        """Return the answer stored for a request; None if there is none."""
+        return self._journal.answer(self.name, request)
+
+    def store_answer(self, request: str, answer: bytes, label: str, *, reservation: int = 0) -> bytes:
+        """Store an answer that is paid for, and return what is to be sent: the first one stored for the request."""
+        return self._journal.store(self.name, request, answer, label, reservation)
+
+    def settle(self, reservation: Reservation, label: str) -> Entry:
+        """Close a reservation; see `Reservation.close`, which calls it."""
+        refund = self._undrawn(reservation)
+        return self._journal.settle(self.name, reservation.entry.sequence, label, refund)
 
     def _quote(
         self, plan: Iterable[PlanPart] | DpEvent, label: str, delta: float | None
     ) -> tuple[list[PlanPart], DpEvent, dict[str, int]]:
         """Return a plan's parts, its composed event and what it costs; changes nothing."""
         parts = [PlanPart(label, plan, 1)] if isinstance(plan, DpEvent) else list(plan)
+        for part in parts:
+            if not isinstance(part, PlanPart):
+                raise checks.refuse("plan", part, "a DpEvent, or PlanParts")
         if len({part.label for part in parts}) != len(parts):
             raise checks.refuse("labels of the plan", [part.label for part in parts], "all different")
         event = compose((part.event, checks.count(part.label, part.count, least=0)) for part in parts)
         pairs = leaves(event)
-        if self.budget is None:
+        if delta is not None:
+            checks.delta("delta", delta)
+        if self.budget is None or not pairs:
             return parts, event, {}
         if self.budget.notion != "approximate":
             account = "epsilon" if self.budget.notion == "pure" else "rho"
             return parts, event, {account: self._sum(pairs, account)}
         if ADAPTIVE in self._journal.balance(self.name):
             return parts, event, {ADAPTIVE: self._sum(pairs, "rho")}
-        return parts, event, self._price(event, delta)
+        return parts, event, self._price(event, label, delta)
 
-    def _charge_slice(self, event: DpEvent, pairs: Sequence[tuple[DpEvent, int]], label: str) -> Entry:
+    def _charge_slice(self, event: DpEvent, pairs: Sequence[tuple[DpEvent, int]], label: str, request: str) -> Entry:
         """Spend (epsilon, delta) events as slices of their own, by basic composition."""
         if ADAPTIVE in self._journal.balance(self.name):
             raise InvalidParameter(
@@ -218,36 +280,35 @@ class Ledger:
                 )
             epsilon += decimal(leaf.epsilon) * count
             delta += decimal(leaf.delta) * count
-        return self._post("charge", label, event, {"epsilon": units_up(epsilon), "delta": units_up(delta)})
+        spend = {"epsilon": units_up(epsilon), "delta": units_up(delta)}
+        return self._post("charge", label, event, spend, request=request)
 
-    def _charge_adaptive(self, event: DpEvent, pairs: Sequence[tuple[DpEvent, int]], label: str) -> Entry:
+    def _charge_adaptive(self, event: DpEvent, pairs: Sequence[tuple[DpEvent, int]], label: str, request: str) -> Entry:
         cost = self._sum(pairs, "rho")
-        if ADAPTIVE not in self._journal.balance(self.name):
+        while ADAPTIVE not in self._journal.balance(self.name):
             left = self.left()
             slice_units = left.zcdp_units() if left is not None else 0
             if left is None or cost > slice_units:
+                if ADAPTIVE in self._journal.balance(self.name):
+                    break
                 raise self._refusal(label, "rho", cost, 0, slice_units)
-            self._post(
-                "slice",
-                f"adaptive slice: rho = {units_to_float(slice_units):g}",
-                None,
-                {"epsilon": left.epsilon_units, "delta": left.delta_units},
-                {ADAPTIVE: slice_units},
-            )
-        return self._post("charge", label, event, {ADAPTIVE: cost})
+            note = f"adaptive slice: rho = {units_to_float(slice_units):g}"
+            spend = {"epsilon": left.epsilon_units, "delta": left.delta_units}
+            try:
+                self._journal.post(self.name, "slice", note, "", spend, {ADAPTIVE: slice_units})
+            except OverCap:  # another process spent or opened the slice in between: look again
+                continue
+        return self._post("charge", label, event, {ADAPTIVE: cost}, request=request)
 
-    def _price(self, event: DpEvent, delta: float | None) -> dict[str, int]:
+    def _price(self, event: DpEvent, label: str, delta: float | None) -> dict[str, int]:
         """Return what a plan costs as a slice of an (epsilon, delta) budget."""
         left = self.left()
         if delta is None:
             delta = left.delta if left is not None else 0.0
-        delta = checks.delta("delta", delta)
-        try:
-            epsilon = epsilon_of(event, delta, self.accountant)
-        except UnsupportedEventError as error:
-            raise InvalidParameter(f"the {self.accountant} accountant cannot price the plan: {error}") from error
+        epsilon = epsilon_of(event, delta, self.accountant)
         if epsilon == float("inf"):
-            raise self._refusal("plan", "epsilon", None, 0, left.epsilon_units if left else 0)
+            spent, cap = self._journal.balance(self.name).get("epsilon", (0, None))
+            raise self._refusal(label, "epsilon", None, spent, self._caps["epsilon"] if cap is None else cap)
         return {"epsilon": units_up(decimal(epsilon)), "delta": units_up(decimal(delta))}
 
     def _sum(self, pairs: Iterable[tuple[DpEvent, int]], notion: str) -> int:
@@ -272,13 +333,26 @@ class Ledger:
         label: str,
         event: DpEvent | None,
         spend: Mapping[str, int],
-        open_caps: Mapping[str, int] | None = None,
+        *,
+        request: str = "",
+        reference: int = 0,
     ) -> Entry:
         text = "" if event is None else repr(event)
         try:
-            return self._journal.post(self.name, kind, label, text, spend, {**self._caps, **(open_caps or {})})
+            return self._journal.post(self.name, kind, label, text, spend, request=request, reference=reference)
         except OverCap as over:
             raise self._refusal(label, over.account, over.asked, over.spent, over.cap) from None
+
+    def _undrawn(self, reservation: Reservation) -> dict[str, int]:
+        """Return what may go back of a reservation: see `Reservation.close` for why."""
+        drawn, taken = reservation.drawn(), reservation.entry.spent
+        if not any(drawn.values()):
+            return dict(taken)
+        if self.budget is None or "delta" in taken:
+            return {}
+        ((account, units),) = taken.items()
+        event = compose((part.event, drawn[part.label]) for part in reservation.parts)
+        return {account: units - self._sum(leaves(event), "epsilon" if account == "epsilon" else "rho")}
 
     def _refusal(self, label: str, account: str, asked: int | None, spent: int, cap: int) -> BudgetExceeded:
         wanted = "inf" if asked is None else f"{units_to_float(asked):.9g}"
@@ -288,64 +362,8 @@ class Ledger:
         )
 
 
-class Reservation:
-    """A plan that is paid for, drawn down in memory.
-
-    A draw is an integer step: no I/O and no accounting. Drawing more than was planned raises `BudgetExceeded`.
-    """
-
-    def __init__(self, ledger: Ledger, parts: Sequence[PlanPart], entry: Entry) -> None:
-        self.ledger = ledger
-        self.parts = tuple(parts)
-        self.entry = entry
-        self._left = {part.label: part.count for part in parts}
-        self._events = {part.label: part.event for part in parts}
-        self._noted = dict.fromkeys(self._left, 0)
-
-    @property
-    def event(self) -> DpEvent:
-        """The whole plan, composed."""
-        return compose((part.event, part.count) for part in self.parts)
-
-    def event_named(self, label: str) -> DpEvent:
-        """Return the event that one draw under `label` was charged as."""
-        if label not in self._events:
-            raise checks.refuse("label", label, "one of " + ", ".join(self._events))
-        return self._events[label]
-
-    def draw(self, label: str, count: int = 1) -> None:
-        """Use up `count` of the planned releases called `label`, before the rows are read.
-
-        Raises
-        ------
-        BudgetExceeded
-            Fewer are left, or the plan has none of that name.
-        """
-        left = self._left.get(label, 0)
-        if count > left:
-            raise BudgetExceeded(
-                f"{label!r} on {self.ledger.name!r} was refused: asked {count}, left {left} of the reservation"
-            )
-        self._left[label] = left - count
-
-    def left(self, label: str) -> int:
-        """Return how many releases called `label` are left."""
-        return self._left.get(label, 0)
-
-    def drawn(self) -> dict[str, int]:
-        """Return how many releases of each name were drawn."""
-        return {part.label: part.count - self._left[part.label] for part in self.parts}
-
-    def checkpoint(self, label: str) -> None:
-        """Note in the journal what was drawn since the last checkpoint: once a round, not once a draw."""
-        drawn = self.drawn()
-        fresh = {name: count - self._noted[name] for name, count in drawn.items() if count > self._noted[name]}
-        if fresh:
-            self.ledger.record_draws(label, fresh)
-            self._noted = drawn
-
-
-def _caps(budget: Budget | None) -> dict[str, int]:
+def caps_of(budget: Budget | None) -> dict[str, int]:
+    """Return the caps of a budget's accounts, in units; none without a budget."""
     if budget is None:
         return {}
     match budget.notion:

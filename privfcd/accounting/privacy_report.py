@@ -34,8 +34,8 @@ class PrivacyReport:
     ----------
     party : str
         The data set's name.
-    relation : str
-        What neighbours differ in.
+    relation, change : str
+        What neighbours differ in, in words, and what happens to the record.
     parts : sequence of ReportedPart
         All releases of the run.
     epsilon, delta : float
@@ -58,6 +58,7 @@ class PrivacyReport:
 
     party: str
     relation: str
+    change: str
     parts: Sequence[ReportedPart]
     epsilon: float
     delta: float
@@ -126,6 +127,7 @@ def report_on(
     return PrivacyReport(
         party=ledger.name,
         relation=_relation_words(relation),
+        change="another one" if relation is REPLACE_ONE else "absent, or one more present",
         parts=[ReportedPart(p.label, repr(p.event), p.count, drawn[p.label], p.remark) for p in reservation.parts],
         epsilon=epsilon,
         delta=report_delta,
@@ -151,7 +153,7 @@ def _pure(reservation: Reservation) -> float:
 def _relation_words(relation: NeighboringRelation) -> str:
     if relation is REPLACE_ONE:
         return "replace one record of this party by any other; the number of records is public"
-    return "add or remove one record of this party; the number of records is treated as public"
+    return "add or remove one record of this party; the number of records is not public, only the declared one"
 
 
 def _promise(report: PrivacyReport) -> list[str]:
@@ -161,7 +163,7 @@ def _promise(report: PrivacyReport) -> list[str]:
             "messages or the result may learn anything about its records."
         ]
     lines = [
-        f"If any one record of {report.party!r} had been another one, every set of outcomes of this run would have "
+        f"If any one record of {report.party!r} had been {report.change}, every set of outcomes of this run would have "
         f"been at most e^{report.epsilon:.4g} = {math.exp(min(report.epsilon, 700)):.4g} times as likely, but for "
         f"a probability of {report.delta:.3g}. This holds for everything that left the party: towards the coordinator, the "
         "other parties and whoever sees the graph, whatever else they know.",

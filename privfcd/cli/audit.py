@@ -109,9 +109,7 @@ def covariance(epsilon: float, delta: float, scale: float | None, sensitivity: f
     """
     from privfcd.mechanisms import AnalyticGaussian
 
-    mechanism = (
-        AnalyticGaussian.calibrated(epsilon, delta, sensitivity) if scale is None else AnalyticGaussian(scale)
-    )
+    mechanism = AnalyticGaussian.calibrated(epsilon, delta, sensitivity) if scale is None else AnalyticGaussian(scale)
     _run(mechanism, epsilon, delta, sensitivity, options)
 
 
@@ -154,35 +152,6 @@ def sensitivity(rows: int, columns: int, evaluations: int, seed: int, as_json: b
         console().print(table)
     if any(report.verdict == "violated" for report in found):
         raise click.exceptions.Exit(VIOLATED)
-
-
-@audit.command()
-@click.option("--epsilon", type=float, required=True, help="Target epsilon.")
-@click.option("--delta", type=float, required=True, help="Target delta.")
-@click.option("--pairs", type=int, default=2000, show_default=True, help="Selections, and as many updates.")
-@json_option
-def regimes(epsilon: float, delta: float, pairs: int, as_json: bool) -> None:
-    """Compare how much noise each way of accounting asks for.
-
-    \b
-    Example:
-      privfcd audit regimes --epsilon 10 --delta 4e-8
-    """
-    from privfcd.audits import compare_regimes
-
-    rows = [row.as_dict() for row in compare_regimes(epsilon, delta, pairs)]
-    if as_json:
-        print_json({"epsilon": epsilon, "delta": delta, "pairs": pairs, "regimes": rows})
-        return
-    from rich.table import Table
-
-    title = f"{pairs} selections and {pairs} updates at epsilon = {epsilon:g}, delta = {delta:g}"
-    table = Table(title=title, title_justify="left")
-    for index, heading in enumerate(rows[0]):
-        table.add_column(heading.replace("_", " "), justify="right" if index else "left")
-    for row in rows:
-        table.add_row(*(significant(value) if isinstance(value, float) else str(value) for value in row.values()))
-    console().print(table)
 
 
 def _run(mechanism: Any, epsilon: float, delta: float, sensitivity: float, options: dict[str, Any]) -> None:

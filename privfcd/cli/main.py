@@ -10,6 +10,7 @@ import click
 
 from privfcd import __version__
 from privfcd.cli.audit import audit
+from privfcd.cli.compare import compare
 from privfcd.cli.learn import demo, learn
 from privfcd.cli.noise import noise
 from privfcd.errors import BudgetExceeded, PrivfcdError
@@ -23,11 +24,11 @@ def cli() -> None:
     """Private federated causal discovery.
 
     Learn a causal graph from several parties' tables within a privacy budget (demo, learn), compute the noise for a
-    target (noise), and check mechanisms empirically (audit). Every command takes --json.
+    target (noise), check mechanisms empirically (audit) and compare noise regimes (compare). Every command takes --json.
     """
 
 
-for command in (demo, learn, noise, audit):
+for command in (demo, learn, noise, audit, compare):
     cli.add_command(command)
 
 

@@ -39,8 +39,8 @@ def noise(
       privfcd noise --epsilon 1 --delta 1e-6 --gaussians 1
       privfcd noise --epsilon 5 --delta 4e-8 --selections 2000 --gaussians 2000
     """
-    from privfcd.accounting.calibration import DEFAULT_ACCOUNTANT, calibrate
-    from privfcd.accounting.accountants import ACCOUNTANTS
+    from privfcd.accounting.calibration import calibrate
+    from privfcd.accounting.registry import ACCOUNTANTS, DEFAULT_ACCOUNTANT
     from privfcd.errors import InvalidParameter
 
     names = list(ACCOUNTANTS) if accountant is None else [accountant]

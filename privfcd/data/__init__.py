@@ -1,7 +1,7 @@
 """Tables in, and the only door to their rows."""
 
 from privfcd.data.datasets import Dataset, sachs
-from privfcd.data.greedy import GreedyDescent
+from privfcd.data.greedy import GreedyDescent, GreedyScores
 from privfcd.data.histogram import OctaveHistogram
 from privfcd.data.private import PrivateTable
 from privfcd.data.queries import ClippedGradient, ClippedMean, ColumnSquares, Query, SecondMoments
@@ -15,6 +15,7 @@ __all__ = [
     "ColumnSquares",
     "Dataset",
     "GreedyDescent",
+    "GreedyScores",
     "OctaveHistogram",
     "PrivateTable",
     "Query",

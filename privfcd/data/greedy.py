@@ -18,15 +18,19 @@ import math
 import sys
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 
 from privfcd import checks
-from privfcd.accounting import NeighboringRelation, Reservation, gaussian_event, selection_event
+from privfcd.accounting import REPLACE_ONE, NeighboringRelation, Reservation, gaussian_event, selection_event
 from privfcd.data.private import check_covered
-from privfcd.data.queries import Array, centred, check_centre, gradient_column, summation_slack
-from privfcd.errors import InvalidParameter
+from privfcd.data.queries import Array, Kind, Norm, centred, check_centre, summation_slack
+from privfcd.errors import ConvergenceFailure, InvalidParameter
 from privfcd.mechanisms import Gaussian, GumbelMax, NoiseStream
+
+ROUNDING = 1e-6
+"""Relative allowance in the scores' sensitivity for the rounding of sums with public weights."""
 
 SELECTION = "coordinate selection"
 UPDATE = "coordinate gradient"
@@ -64,13 +68,15 @@ class GreedyDescent:
         if len(self.smoothness) != d:
             raise checks.refuse("smoothness", self.smoothness, f"{d} numbers above 0")
         for value in self.smoothness:
-            checks.positive("smoothness", value)
+            checks.moderate("smoothness", value)
         if d < 2:
             raise checks.refuse("the number of columns", d, "at least 2")
         if self.clip != math.inf:
-            checks.positive("clip", self.clip)
-        checks.non_negative("l1", self.l1)
-        checks.non_negative("ridge", self.ridge)
+            checks.moderate("clip", self.clip)
+        if self.l1 != 0:
+            checks.moderate("l1", self.l1)
+        if self.ridge != 0:
+            checks.moderate("ridge", self.ridge)
         checks.scale("noise_multiplier", self.noise_multiplier)
         check_centre(self.centre, d)
 
@@ -87,17 +93,29 @@ class GreedyDescent:
     def score_sensitivity(self, n: int, relation: NeighboringRelation) -> float:
         """Return how far one record moves any score."""
         per_row = self.entry_sensitivity(n, relation) / np.sqrt(np.array(self.smoothness))
-        return float(per_row.max()) * (1 + 16 * sys.float_info.epsilon)
+        return float(per_row.max()) * (1 + 2 * ROUNDING)
+
+    def largest_public(self, n: int, relation: NeighboringRelation) -> float:
+        """Return how large `public_size` may be before scores are rounded too coarsely; inf without clipping."""
+        if math.isinf(self.clip):
+            return math.inf
+        return ROUNDING * self.score_sensitivity(n, relation) / (16 * sys.float_info.epsilon)
+
+    def public_size(self, weights: Array, pull: Array) -> Array:
+        """Return the size, in units of the scores, of the public numbers that go into each score's sums."""
+        root = np.sqrt(np.array(self.smoothness))[:, None]
+        return np.asarray(root * np.abs(weights) + (np.abs(pull) + self.ridge * np.abs(weights)) / root)
 
     def open(
         self,
         rows: Array,
+        n: int,
         reservation: Reservation,
         relation: NeighboringRelation,
         streams: Callable[..., NoiseStream],
     ) -> GreedySession:
         """See `SessionQuery.open`."""
-        return GreedySession(self, rows, reservation, relation, streams)
+        return GreedySession(self, rows, n, reservation, relation, streams)
 
 
 class GreedySession:
@@ -107,13 +125,16 @@ class GreedySession:
         self,
         query: GreedyDescent,
         rows: Array,
+        n: int,
         reservation: Reservation,
         relation: NeighboringRelation,
         streams: Callable[..., NoiseStream],
     ) -> None:
-        n, d = rows.shape
+        d = len(query.smoothness)
+        self._n = n
         self._query = query
         self._reservation = reservation
+        self._largest = query.largest_public(n, relation)
         self._streams = streams
         # the factor covers the rounding of the products, so that no event costs more than planned
         entry = query.entry_sensitivity(n, relation)
@@ -140,12 +161,13 @@ class GreedySession:
         """
         if not (np.isfinite(weights).all() and np.isfinite(pull).all()):
             raise InvalidParameter("weights and pull must be finite")
+        _check_size(float(self._query.public_size(weights, pull).max()), self._largest)
         self._stream = self._streams(*key)
         self._weights = weights.copy()
         self._pull = pull
         if self._data is None:
             kind = _ExactData if math.isinf(self._query.clip) else _ClippedData
-            self._data = kind(centred(self._source, self._query.centre), self._clips)
+            self._data = kind(centred(self._source, self._query.centre), self._clips, self._n)
         self._data.start(self._weights)
         self._scores = self._scores_of(slice(None))
 
@@ -173,6 +195,9 @@ class GreedySession:
         if change == 0:
             return
         self._weights[i, j] = value
+        root = float(self._root[i, 0])
+        public = abs(float(self._pull[i, j])) + self._query.ridge * abs(value)
+        _check_size(root * abs(value) + public / root, self._largest)
         assert self._data is not None
         self._data.move(i, j, change)
         self._scores[:, j] = self._scores_of(slice(j, j + 1))[:, 0]
@@ -181,34 +206,114 @@ class GreedySession:
         assert self._data is not None
         weights = self._weights[:, columns]
         gradient = self._data.gradient[:, columns] + self._pull[:, columns] + self._query.ridge * weights
-        moved = weights - gradient / self._smoothness
-        shrunk = np.sign(moved) * np.maximum(np.abs(moved) - self._query.l1 / self._smoothness, 0.0)
-        return np.asarray(self._root * np.abs(shrunk - weights))
+        return _scores(weights, gradient, self._smoothness, self._root, self._query.l1)
+
+
+@dataclass(frozen=True)
+class GreedyScores:
+    """The scores of all coordinates at given weights, as a query of its own: what one selection looks at.
+
+    Parameters
+    ----------
+    descent : GreedyDescent
+        Constants.
+    weights, pull : tuple of tuples of float
+        B and the constant part of the public gradient, shape (d, d).
+    """
+
+    descent: GreedyDescent
+    weights: tuple[tuple[float, ...], ...]
+    pull: tuple[tuple[float, ...], ...]
+    name: ClassVar[str] = "scores of greedy coordinate descent"
+    norm: ClassVar[Norm] = "linf"
+    kind: ClassVar[Kind] = "scores"
+
+    def check(self, d: int) -> None:
+        """See `Query.check`."""
+        self.descent.check(d)
+        for name, value in (("weights", self.weights), ("pull", self.pull)):
+            if np.shape(value) != (d, d) or not np.isfinite(np.array(value)).all():
+                raise checks.refuse(name, np.shape(value), f"finite and of shape ({d}, {d})")
+
+    def evaluate(self, rows: Array, n: int | None = None) -> Array:
+        """See `Query.evaluate`; shape (d (d - 1),), row by row without the diagonal.
+
+        Raises
+        ------
+        ConvergenceFailure
+            The weights are so large that rounding would break the sensitivity.
+        """
+        public = self.descent.public_size(np.array(self.weights), np.array(self.pull))
+        _check_size(float(public.max()), self.descent.largest_public(n or len(rows), REPLACE_ONE))
+        weights, smoothness = np.array(self.weights), np.array(self.descent.smoothness)[:, None]
+        kind = _ExactData if math.isinf(self.descent.clip) else _ClippedData
+        data = kind(centred(rows, self.descent.centre), self.descent.clips(), n or len(rows))
+        data.start(weights)
+        gradient = data.gradient + np.array(self.pull) + self.descent.ridge * weights
+        scores = _scores(weights, gradient, smoothness, np.sqrt(smoothness), self.descent.l1)
+        return scores[~np.eye(len(weights), dtype=bool)]
+
+    def sensitivity(self, n: int, relation: NeighboringRelation = REPLACE_ONE) -> float:
+        """See `Query.sensitivity`."""
+        return self.descent.score_sensitivity(n, relation)
+
+
+def _check_size(size: float, largest: float) -> None:
+    """Refuse public weights beside which the data would be lost in rounding, and the sensitivity with it."""
+    if not size <= largest:
+        raise ConvergenceFailure(
+            f"weights grew to {size:g} in units of the scores, beyond the {largest:g} that scores can be computed for: "
+            "the noise is too large for this step; use more rows, a larger epsilon or fewer updates"
+        )
+
+
+def _scores(weights: Array, gradient: Array, smoothness: Array, root: Array, l1: float) -> Array:
+    """Return sqrt(M_i) |soft(B_ij - g_ij / M_i, l1 / M_i) - B_ij| for columns of B; `smoothness` has shape (d, 1)."""
+    moved = weights - gradient / smoothness
+    shrunk = np.sign(moved) * np.maximum(np.abs(moved) - l1 / smoothness, 0.0)
+    return np.asarray(root * np.abs(shrunk - weights))
 
 
 class _ClippedData:
-    """Residuals and the clipped gradient; an update costs O(n d)."""
+    """Residuals and the clipped gradient; an update costs O(n d).
 
-    def __init__(self, rows: Array, clips: Array) -> None:
+    Columns are kept in units of their clip, so that one pair of bounds serves all of them.
+    """
+
+    def __init__(self, rows: Array, clips: Array, n: int) -> None:
         self._columns = np.ascontiguousarray(rows.T)
-        self._clips = clips
+        with np.errstate(over="ignore"):
+            self._scaled = self._columns / clips[:, None]
+        self._factors = -clips / n
+        self._terms = np.empty_like(self._scaled)
 
     def start(self, weights: Array) -> None:
-        self._residuals = self._columns - weights.T @ self._columns
+        with np.errstate(over="ignore", invalid="ignore"):
+            self._residuals = self._columns - weights.T @ self._columns
         self.gradient = np.empty(weights.shape)
-        for j, residual in enumerate(self._residuals):
-            self.gradient[:, j] = gradient_column(self._columns, residual, self._clips)
+        for j in range(len(weights)):
+            self._refresh(j)
 
     def move(self, i: int, j: int, change: float) -> None:
-        self._residuals[j] -= self._columns[i] * change
-        self.gradient[:, j] = gradient_column(self._columns, self._residuals[j], self._clips)
+        with np.errstate(over="ignore", invalid="ignore"):
+            self._residuals[j] -= self._columns[i] * change
+        self._refresh(j)
+
+    def _refresh(self, j: int) -> None:
+        with np.errstate(over="ignore", invalid="ignore"):
+            np.multiply(self._scaled, self._residuals[j], out=self._terms)
+        np.clip(self._terms, -1.0, 1.0, out=self._terms)
+        sums = self._terms.sum(axis=1)
+        if not np.isfinite(sums).all():
+            sums = np.nan_to_num(self._terms, nan=0.0).sum(axis=1)  # 0 * inf of an absurd record counts as 0
+        self.gradient[:, j] = sums * self._factors
 
 
 class _ExactData:
     """The unclipped gradient S B - S from second moments S; an update costs O(d)."""
 
-    def __init__(self, rows: Array, clips: Array) -> None:
-        self._moments = rows.T @ rows / len(rows)
+    def __init__(self, rows: Array, clips: Array, n: int) -> None:
+        self._moments = rows.T @ rows / n
 
     def start(self, weights: Array) -> None:
         self.gradient = self._moments @ weights - self._moments

@@ -7,7 +7,8 @@ only through a charge.
 
 from __future__ import annotations
 
-import math
+import copy
+import itertools
 import zlib
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Protocol, TypeVar
@@ -25,12 +26,21 @@ from privfcd.mechanisms import GumbelMax, NoiseSource, NoiseStream, SecureNoise
 Answer = TypeVar("Answer", covariant=True)
 SessionT = TypeVar("SessionT", covariant=True)
 
+_NORMS = ("l1", "l2", "linf")
+"""From the largest to the smallest: a bound in one norm is a bound in all that follow."""
+
+_UNNAMED = itertools.count(1)
+
 _DIRECT = 2**32
 """First part of the stream keys of releases outside an algorithm; an algorithm's keys start with a party's number."""
 
 
 class Mechanism(Protocol[Answer]):
-    """What `PrivateTable.release` takes: a cost for a sensitivity, and a release."""
+    """What `PrivateTable.release` takes: a cost for a sensitivity in its norm, and a release."""
+
+    @property
+    def norm(self) -> str:
+        """The norm of the sensitivity that `event` takes: `"l1"`, `"l2"` or `"linf"`."""
 
     def event(self, sensitivity: float) -> DpEvent:
         """Return the cost of one release."""
@@ -48,11 +58,12 @@ class SessionQuery(Protocol[SessionT]):
     def open(
         self,
         rows: Array,
+        n: int,
         reservation: Reservation,
         relation: NeighboringRelation,
         streams: Callable[..., NoiseStream],
     ) -> SessionT:
-        """Return the session; it draws on `reservation` before each look at `rows`."""
+        """Return the session; it draws on `reservation` before each look at `rows`, whose public number is `n`."""
 
 
 class PrivateTable:
@@ -65,7 +76,7 @@ class PrivateTable:
     columns : sequence of str, optional
         Names; those of the source by default.
     name : str, optional
-        The data set's name, to which its budget belongs; `"table"` by default.
+        The data set's name, to which its budget belongs; `"table-1"`, `"table-2"`, ... by default.
     budget : Budget, optional
         How much may be spent. A table without a budget is open: it charges `NonPrivateDpEvent` and every report on it
         says epsilon = inf.
@@ -76,7 +87,10 @@ class PrivateTable:
     noise : NoiseSource, optional
         `SecureNoise()` by default.
     relation : dp_accounting.NeighboringRelation
-        What one record's change is: replaced (default), or added or removed with the number of rows public.
+        What one record's change is: replaced (default; the number of rows is public), or added or removed.
+    declared_rows : int, optional
+        The public number by which sums are divided and noise is scaled. Required for added or removed records, where
+        the true number is not public; otherwise it is the number of rows.
 
     Raises
     ------
@@ -97,20 +111,30 @@ class PrivateTable:
         bounds: float | Sequence[float] | Mapping[str, float] | None = None,
         noise: NoiseSource | None = None,
         relation: NeighboringRelation = REPLACE_ONE,
+        declared_rows: int | None = None,
     ) -> None:
         if ledger is not None and (budget is not None or name is not None):
             raise InvalidParameter("give either a ledger, which has a name and a budget, or name and budget, not both")
         if not isinstance(relation, NeighboringRelation) or relation is NeighboringRelation.REPLACE_SPECIAL:
             raise checks.refuse("relation", relation, "REPLACE_ONE or ADD_OR_REMOVE_ONE")
+        if (declared_rows is None) != (relation is REPLACE_ONE):
+            raise InvalidParameter(
+                "declared_rows must be given for ADD_OR_REMOVE_ONE, where the number of rows is not public, and only "
+                f"there, got {declared_rows!r} with {relation.name}"
+            )
+        self.noise: NoiseSource = SecureNoise() if noise is None else _checked_source(noise)
+        if ledger is None:
+            ledger = Ledger(budget, name=f"table-{next(_UNNAMED)}" if name is None else name)
         table = read_table(rows, columns=columns)
-        self._rows: Array = table.rows
         self.columns: tuple[str, ...] = table.columns
-        self.n_rows, self.n_columns = table.rows.shape
-        self.ledger = Ledger(budget, name="table" if name is None else name) if ledger is None else ledger
-        self.noise: NoiseSource = SecureNoise() if noise is None else noise
+        self.n_columns = len(table.columns)
+        self.n_rows = len(table.rows) if declared_rows is None else checks.count("declared_rows", declared_rows)
+        self.ledger = ledger
         self.relation = relation
         self.bounds = _declared_bounds(bounds, self.columns)
-        self._releases = 0
+        self._rows: Array = table.rows
+        self._order: list[int] | None = None
+        self._releases = itertools.count(1)
 
     @property
     def name(self) -> str:
@@ -129,22 +153,24 @@ class PrivateTable:
         order = [self.columns.index(column) for column in columns]
         if order == list(range(self.n_columns)):
             return self
-        bounds = None if self.bounds is None else [self.bounds[index] for index in order]
-        return PrivateTable(
-            self._rows[:, order],
-            columns,
-            ledger=self.ledger,
-            bounds=bounds,
-            noise=self.noise,
-            relation=self.relation,
-        )
+        table = copy.copy(self)  # shares the ledger, and the counter that keeps direct releases' noise apart
+        table._order = order if self._order is None else [self._order[index] for index in order]
+        table.columns = tuple(columns)
+        table.bounds = None if self.bounds is None else tuple(self.bounds[index] for index in order)
+        return table
 
     def event(self, query: Query, mechanism: Mechanism[Any]) -> DpEvent:
         """Return what one release of `query` through `mechanism` costs, after checking both; reads no rows."""
         query.check(self.n_columns)
-        if isinstance(mechanism, GumbelMax) and query.norm != "linf":
+        norm, kind = getattr(mechanism, "norm", None), getattr(mechanism, "kind", None)
+        if norm not in _NORMS or _NORMS.index(query.norm) > _NORMS.index(norm):
             raise InvalidParameter(
-                f"GumbelMax needs scores with an linf sensitivity, {query.name!r} states {query.norm}"
+                f"{type(mechanism).__name__} needs the sensitivity in norm {norm!r}, {query.name!r} states it in "
+                f"{query.norm!r}, which may be smaller"
+            )
+        if kind is not None and query.kind != kind:
+            raise InvalidParameter(
+                f"{type(mechanism).__name__} releases {kind}, {query.name!r} answers with {query.kind}"
             )
         return mechanism.event(query.sensitivity(self.n_rows, self.relation))
 
@@ -186,7 +212,7 @@ class PrivateTable:
         else:
             self.ledger.charge(NonPrivateDpEvent() if self.open else event, label)
         stream = self._stream(*(self._fresh_key() if key is None else key))
-        return mechanism.release(query.evaluate(self._rows), stream)
+        return mechanism.release(query.evaluate(self._read(), self.n_rows), stream)
 
     def select(
         self, query: Query, mechanism: GumbelMax, *, label: str | None = None, reservation: Reservation | None = None
@@ -208,19 +234,24 @@ class PrivateTable:
         """
         query.check(self.n_columns)
         self._check_own(reservation)
-        return query.open(self._rows, reservation, self.relation, self._stream)
+        return query.open(self._read(), self.n_rows, reservation, self.relation, self._stream)
 
     def _check_own(self, reservation: Reservation) -> None:
         if reservation.ledger is not self.ledger:
             other = reservation.ledger.name
             raise InvalidParameter(f"reservation must be on the ledger of {self.name!r}, got one on {other!r}")
 
+    def _read(self) -> Array:
+        """Return the rows in the order of the columns; called after a charge only."""
+        if self._order is not None:
+            self._rows, self._order = np.ascontiguousarray(self._rows[:, self._order]), None
+        return self._rows
+
     def _stream(self, *key: int) -> NoiseStream:
         return self.noise.stream(*key)
 
     def _fresh_key(self) -> tuple[int, ...]:
-        self._releases += 1
-        return (_DIRECT, zlib.crc32(self.name.encode()), self._releases)
+        return (_DIRECT, zlib.crc32(self.name.encode()), next(self._releases))
 
     def __repr__(self) -> str:
         budget = "open" if self.ledger.budget is None else str(self.ledger.budget)
@@ -240,6 +271,12 @@ def check_covered(event: DpEvent, reservation: Reservation, label: str) -> None:
     if same and eta is not None and eta <= planned.eta:
         return
     raise InvalidParameter(f"release {label!r} costs {event!r}, but the reservation planned {planned!r}")
+
+
+def _checked_source(noise: Any) -> NoiseSource:
+    if isinstance(noise, type) or not all(hasattr(noise, name) for name in ("stream", "secure", "label")):
+        raise checks.refuse("noise", noise, "a noise source, such as privfcd.SecureNoise()")
+    return noise
 
 
 def _declared_bounds(
@@ -262,5 +299,4 @@ def _declared_bounds(
     checked = tuple(
         checks.positive(f"bound of {column!r}", value) for column, value in zip(columns, values, strict=True)
     )
-    assert all(math.isfinite(bound) for bound in checked)
     return checked

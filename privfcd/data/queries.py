@@ -1,9 +1,9 @@
 """Queries: what may be asked of a table's rows, each with the sensitivity that its own clipping enforces.
 
 A query clips the contribution of every record, never an aggregate, so that its sensitivity holds whatever the rows are.
-Sensitivities are stated for one replaced record, or for one added or removed record with the number of rows n public
-and the answer divided by that n. They include an allowance for the rounding of the floating-point sums (Casacuberta,
-Shoemate, Vadhan and Wagaman 2022 show what is lost without one).
+Sums over records are divided by a public n: the number of rows, or the number that the owner declared. Sensitivities
+are stated for that n, for one replaced record or one added or removed record. They include an allowance for the
+rounding of the floating-point sums (Casacuberta, Shoemate, Vadhan and Wagaman 2022 show what is lost without one).
 
 `centre` is a public vector, such as a mean that was released before, which is taken off every row first.
 """
@@ -25,6 +25,7 @@ from privfcd.mechanisms import covariance_sensitivity
 
 Array = NDArray[np.float64]
 Norm = Literal["l1", "l2", "linf"]
+Kind = Literal["numbers", "scores", "symmetric"]
 
 
 class Query(Protocol):
@@ -38,11 +39,15 @@ class Query(Protocol):
     def norm(self) -> Norm:
         """The norm in which the sensitivity is stated."""
 
+    @property
+    def kind(self) -> Kind:
+        """What the answer is: numbers, the scores of candidates, or a symmetric matrix."""
+
     def check(self, d: int) -> None:
         """Raise InvalidParameter unless the query fits tables of `d` columns."""
 
-    def evaluate(self, rows: Array) -> Array:
-        """Return the exact answer on rows of shape (n, d)."""
+    def evaluate(self, rows: Array, n: int | None = None) -> Array:
+        """Return the exact answer on `rows`, sums divided by the public `n` (their number by default)."""
 
     def sensitivity(self, n: int, relation: NeighboringRelation = REPLACE_ONE) -> float:
         """Return how far one record can move the answer on `n` rows; inf where nothing is clipped."""
@@ -74,15 +79,16 @@ class ClippedMean:
     bounds: tuple[float, ...]
     name: ClassVar[str] = "mean, clipped to the columns' bounds"
     norm: ClassVar[Norm] = "l2"
+    kind: ClassVar[Kind] = "numbers"
 
     def check(self, d: int) -> None:
         """See `Query.check`."""
         _check_bounds(self.bounds, d)
 
-    def evaluate(self, rows: Array) -> Array:
+    def evaluate(self, rows: Array, n: int | None = None) -> Array:
         """See `Query.evaluate`; shape (d,), in units of the bounds."""
         bounds = np.array(self.bounds)
-        return np.ascontiguousarray((np.clip(rows, -bounds, bounds) / _units(bounds)).T).mean(axis=1)
+        return column_sums(np.clip(rows, -bounds, bounds) / _units(bounds)) / (n or len(rows))
 
     def decode(self, answer: Array) -> Array:
         """Return the answer in the columns' own units."""
@@ -114,18 +120,19 @@ class ColumnSquares:
     centre: tuple[float, ...] | None = None
     name: ClassVar[str] = "second moment of each column, cut off at its bound"
     norm: ClassVar[Norm] = "l2"
+    kind: ClassVar[Kind] = "numbers"
 
     def check(self, d: int) -> None:
         """See `Query.check`."""
         _check_bounds(self.bounds, d)
         check_centre(self.centre, d)
 
-    def evaluate(self, rows: Array) -> Array:
+    def evaluate(self, rows: Array, n: int | None = None) -> Array:
         """See `Query.evaluate`; shape (d,), in units of the bounds."""
         bounds = np.array(self.bounds)
         with np.errstate(over="ignore"):
             squares = np.minimum(centred(rows, self.centre) ** 2, bounds)
-        return np.ascontiguousarray((squares / _units(bounds)).T).mean(axis=1)
+        return column_sums(squares / _units(bounds)) / (n or len(rows))
 
     def decode(self, answer: Array) -> Array:
         """Return the answer in the columns' own units."""
@@ -155,19 +162,20 @@ class SecondMoments:
     centre: tuple[float, ...] | None = None
     name: ClassVar[str] = "second moments of rows clipped in norm"
     norm: ClassVar[Norm] = "l2"
+    kind: ClassVar[Kind] = "symmetric"
 
     def check(self, d: int) -> None:
         """See `Query.check`."""
         if self.row_norm != math.inf:
-            checks.positive("row_norm", self.row_norm)
+            checks.moderate("row_norm", self.row_norm)
         check_centre(self.centre, d)
 
-    def evaluate(self, rows: Array) -> Array:
+    def evaluate(self, rows: Array, n: int | None = None) -> Array:
         """See `Query.evaluate`; symmetric, shape (d, d)."""
         shifted = centred(rows, self.centre)
         if self.row_norm != math.inf:
             shifted = shortened(shifted, self.row_norm)
-        moments = shifted.T @ shifted / len(rows)
+        moments = shifted.T @ shifted / (n or len(rows))
         return np.asarray((moments + moments.T) / 2)
 
     def sensitivity(self, n: int, relation: NeighboringRelation = REPLACE_ONE) -> float:
@@ -201,6 +209,7 @@ class ClippedGradient:
     centre: tuple[float, ...] | None = None
     name: ClassVar[str] = "gradient of the least-squares loss, clipped by record"
     norm: ClassVar[Norm] = "l2"
+    kind: ClassVar[Kind] = "numbers"
 
     def check(self, d: int) -> None:
         """See `Query.check`."""
@@ -209,13 +218,15 @@ class ClippedGradient:
         if np.shape(self.weights) != (d, d) or not np.isfinite(np.array(self.weights)).all():
             raise checks.refuse("weights", np.shape(self.weights), f"finite and of shape ({d}, {d})")
 
-    def evaluate(self, rows: Array) -> Array:
+    def evaluate(self, rows: Array, n: int | None = None) -> Array:
         """See `Query.evaluate`; shape (d, d)."""
         shifted = centred(rows, self.centre)
-        residuals = shifted - shifted @ np.array(self.weights)
+        with np.errstate(over="ignore", invalid="ignore"):
+            residuals = shifted - shifted @ np.array(self.weights)
         columns = np.ascontiguousarray(shifted.T)
         clips = np.array(self.clips)
-        gradient = np.column_stack([gradient_column(columns, residual, clips) for residual in residuals.T])
+        sums = [gradient_sums(columns, residual, clips) for residual in residuals.T]
+        gradient = np.column_stack(sums) / (n or len(rows))
         np.fill_diagonal(gradient, 0.0)
         return gradient
 
@@ -230,12 +241,17 @@ class ClippedGradient:
         return float(math.sqrt(len(entries) - 1) * np.linalg.norm(entries)) * (1 + 8 * sys.float_info.epsilon)
 
 
-def gradient_column(columns: Array, residual: Array, clips: Array) -> Array:
-    """Return the mean over records of clip(-x_i r, ±clips_i) for all i, from contiguous columns of shape (d, n)."""
-    terms = columns * -residual
+def column_sums(rows: Array) -> Array:
+    """Return the sum of each column, added up pairwise."""
+    return np.asarray(np.ascontiguousarray(rows.T).sum(axis=1))
+
+
+def gradient_sums(columns: Array, residual: Array, clips: Array) -> Array:
+    """Return the sum over records of clip(-x_i r, ±clips_i) for all i, from contiguous columns of shape (d, n)."""
     limits = clips[:, None]
-    np.clip(terms, -limits, limits, out=terms)
-    return np.asarray(terms.mean(axis=1))
+    with np.errstate(over="ignore", invalid="ignore"):
+        terms = np.clip(columns * -residual, -limits, limits)
+    return np.asarray(np.nan_to_num(terms, nan=0.0).sum(axis=1))  # 0 * inf of an absurd record counts as 0
 
 
 def centred(rows: Array, centre: tuple[float, ...] | None) -> Array:
@@ -268,7 +284,7 @@ def _check_bounds(bounds: tuple[float, ...], d: int) -> None:
         raise InvalidParameter(f"bounds must have one number for each of the {d} columns, got {len(bounds)}")
     for bound in bounds:
         if bound != math.inf:
-            checks.positive("bound", bound)
+            checks.moderate("bound", bound)
 
 
 def _units(bounds: Array) -> Array:

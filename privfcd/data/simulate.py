@@ -137,9 +137,7 @@ def _generator(seed: int, *key: int) -> np.random.Generator:
     return np.random.default_rng(np.random.SeedSequence(seed, spawn_key=key))
 
 
-def _random_dag(
-    d: int, edges: int, generator: np.random.Generator
-) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
+def _random_dag(d: int, edges: int, generator: np.random.Generator) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
     """Return a topological order and the edges' positions in the matrix."""
     order = generator.permutation(d)
     earlier, later = np.triu_indices(d, k=1)
@@ -154,9 +152,7 @@ def _random_weights(size: int, generator: np.random.Generator) -> NDArray[np.flo
     return np.where(generator.random(size) < 0.5, -magnitudes, magnitudes)
 
 
-def _solve(
-    noise: NDArray[np.float64], weights: NDArray[np.float64], order: NDArray[np.int64]
-) -> NDArray[np.float64]:
+def _solve(noise: NDArray[np.float64], weights: NDArray[np.float64], order: NDArray[np.int64]) -> NDArray[np.float64]:
     """Solve X = X B + E for X, variable by variable along the topological order; E is overwritten."""
     # Parents are added one by one, not by a matrix product, whose last bits hang on the BLAS in use.
     for j in order:

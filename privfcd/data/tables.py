@@ -75,9 +75,7 @@ def read_table(source: object, columns: Sequence[str] | None = None) -> Table:
         return _from_frame(source, wanted, "data frame")
     if isinstance(source, str | os.PathLike):
         return _from_path(Path(source), wanted)
-    raise InvalidTable(
-        f"a table must be a two-dimensional array, a data frame or a path, got {type(source).__name__}"
-    )
+    raise InvalidTable(f"a table must be a two-dimensional array, a data frame or a path, got {type(source).__name__}")
 
 
 def align(tables: Iterable[Table]) -> list[Table]:
@@ -100,8 +98,7 @@ def align(tables: Iterable[Table]) -> list[Table]:
         extra = [name for name in table.columns if name not in order]
         if missing or extra:
             raise InvalidTable(
-                f"tables[{k}] must have the columns of tables[0]: "
-                f"missing {missing or 'none'}, extra {extra or 'none'}"
+                f"tables[{k}] must have the columns of tables[0]: missing {missing or 'none'}, extra {extra or 'none'}"
             )
         if table.columns == order:
             aligned.append(table)
@@ -262,8 +259,6 @@ def _read_parquet(path: Path) -> Any:
 
         return pd.read_parquet(path, engine="pyarrow")
     except ImportError as error:
-        raise InvalidTable(
-            f"{path}: reading Parquet needs pandas and pyarrow: pip install privfcd[parquet]"
-        ) from error
+        raise InvalidTable(f"{path}: reading Parquet needs pandas and pyarrow: pip install privfcd[parquet]") from error
     except Exception as error:
         raise InvalidTable(f"{path}: not a readable Parquet file: {error}") from error

@@ -5,6 +5,7 @@ from privfcd.mechanisms.exponential import GumbelMax
 from privfcd.mechanisms.gaussian import Gaussian
 from privfcd.mechanisms.laplace import Laplace
 from privfcd.mechanisms.noise import NoiseSource, NoiseStream, SecureNoise, SimulatedNoise
+from privfcd.mechanisms.opendp_noise import OpenDPNoise
 
 __all__ = [
     "AnalyticGaussian",
@@ -14,6 +15,7 @@ __all__ = [
     "NoiseSource",
     "NoiseStream",
     "NoisyCovariance",
+    "OpenDPNoise",
     "SecureNoise",
     "SimulatedNoise",
     "covariance_sensitivity",

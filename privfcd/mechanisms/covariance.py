@@ -17,6 +17,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 from dp_accounting import DpEvent
@@ -76,6 +77,8 @@ class AnalyticGaussian:
     """
 
     scale: float
+    norm: ClassVar[str] = "l2"
+    kind: ClassVar[str] = "symmetric"
 
     def __post_init__(self) -> None:
         checks.scale("scale", self.scale)

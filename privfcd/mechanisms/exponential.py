@@ -18,6 +18,7 @@ the second candidate's probability from 0.0163 into 0.0010 where a loss of 1 wou
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 from dp_accounting import DpEvent
@@ -41,6 +42,8 @@ class GumbelMax:
     """
 
     scale: float
+    norm: ClassVar[str] = "linf"
+    kind: ClassVar[str] = "scores"
 
     def __post_init__(self) -> None:
         if np.ndim(self.scale):

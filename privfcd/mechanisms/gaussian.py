@@ -12,6 +12,7 @@ N(|v| / scale, 1), which is hardest to hide at |v| = D.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import ClassVar
 
 from dp_accounting import DpEvent
 from numpy.typing import ArrayLike
@@ -32,6 +33,7 @@ class Gaussian:
     """
 
     scale: float
+    norm: ClassVar[str] = "l2"
 
     def __post_init__(self) -> None:
         checks.scale("scale", self.scale)

@@ -10,6 +10,7 @@ Proof. The density at z given answer v is proportional to exp(-|z - v|_1 / b), a
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import ClassVar
 
 from dp_accounting import DpEvent
 from numpy.typing import ArrayLike
@@ -31,6 +32,7 @@ class Laplace:
     """
 
     scale: float
+    norm: ClassVar[str] = "l1"
 
     def __post_init__(self) -> None:
         checks.scale("scale", self.scale)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any, Protocol
+from typing import Protocol
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -112,9 +112,10 @@ class _SimulatedStream:
 class SecureNoise:
     """Noise from the operating system's random numbers: no seed, exact samplers, no low-order bits that leak.
 
-    Samples come from OpenDP: Gaussian and Laplace noise from exactly sampled discrete laws on the finest grid that
-    doubles have, where the discrete and the continuous law agree far below any delta; selections from exact-arithmetic
-    Gumbel noise. Streams hold no state, so that copies, forks and threads never share noise.
+    Gaussian and Laplace noise follow the continuous law exactly, and the sum is rounded to a grid that depends on the
+    scale alone; rounding is post-processing. Selections follow the exponential mechanism on the given scores exactly, in
+    a time that depends on the number of candidates only. See `samplers`. All streams of a process share one sampler, which
+    starts afresh after a fork.
     """
 
     secure = True
@@ -122,29 +123,18 @@ class SecureNoise:
     @property
     def label(self) -> str:
         """What a report says of it."""
-        return "secure (operating system's random numbers, exact samplers of OpenDP)"
+        return "secure (operating system's random numbers, exact samplers)"
 
     def stream(self, *key: int) -> NoiseStream:
-        """Return a stream; the key makes no difference."""
-        return _SecureStream()
+        """Return the process's sampler; the key makes no difference."""
+        return _secure_stream()
 
 
-class _SecureStream:
-    secure = True
+@lru_cache(maxsize=1)
+def _secure_stream() -> NoiseStream:
+    from privfcd.mechanisms.samplers import SecureSampler
 
-    def gaussian(self, value: ArrayLike, scale: float | Array) -> Array:
-        return _elementwise("gaussian", value, scale)
-
-    def laplace(self, value: ArrayLike, scale: float | Array) -> Array:
-        return _elementwise("laplace", value, scale)
-
-    def select(self, scores: Array, scale: float) -> int:
-        if scale == 0:
-            return int(np.argmax(scores))
-        return int(_opendp_measurement("selection", float(scale))(scores.tolist()))
-
-    def select_many(self, scores: Array, scale: float, size: int) -> NDArray[np.int64]:
-        return np.array([self.select(scores, scale) for _ in range(size)], dtype=np.int64)
+    return SecureSampler()
 
 
 def finite(name: str, value: ArrayLike) -> Array:
@@ -153,32 +143,3 @@ def finite(name: str, value: ArrayLike) -> Array:
     if not np.isfinite(array).all():
         raise InvalidParameter(f"{name} must be finite, got {array[~np.isfinite(array)].flat[0]!r} among its entries")
     return array
-
-
-def _elementwise(kind: str, value: ArrayLike, scale: float | Array) -> Array:
-    centre = finite("value", value)
-    if np.ndim(scale) == 0:
-        if scale == 0:
-            return centre.copy()
-        noisy_all: Array = np.asarray(_opendp_measurement(kind, float(scale))(centre.ravel().tolist()))
-        return noisy_all.reshape(centre.shape)
-    scales = np.broadcast_to(np.asarray(scale, dtype=np.float64), centre.shape)
-    noisy = centre.copy()
-    for one in np.unique(scales[scales > 0]):
-        mask = scales == one
-        noisy[mask] = _opendp_measurement(kind, float(one))(centre[mask].tolist())
-    return noisy
-
-
-@lru_cache(maxsize=4096)
-def _opendp_measurement(kind: str, scale: float) -> Any:
-    import opendp.prelude as dp
-
-    dp.enable_features("contrib")
-    vector = dp.vector_domain(dp.atom_domain(T=float, nan=False))
-    match kind:
-        case "gaussian":
-            return dp.m.make_gaussian(vector, dp.l2_distance(T=float), scale=scale)
-        case "laplace":
-            return dp.m.make_laplace(vector, dp.l1_distance(T=float), scale=scale)
-    return dp.m.make_noisy_max(vector, dp.linf_distance(T=float), dp.zero_concentrated_divergence(), scale=scale)

@@ -10,6 +10,7 @@ from privfcd.errors import InvalidParameter
 
 if TYPE_CHECKING:
     import networkx as nx
+    from matplotlib.figure import Figure
 
 RIGHT, REVERSED, WRONG, PLAIN = "#1b7837", "#e08214", "#b2182b", "#35618f"
 
@@ -30,11 +31,6 @@ def draw_graph(
     title : str
         Written above.
     """
-    try:
-        from matplotlib.figure import Figure
-        from matplotlib.patches import FancyArrowPatch
-    except ImportError as error:
-        raise InvalidParameter("a picture needs Matplotlib: pip install 'privfcd[plot]'") from error
     import networkx as nx
 
     layers = [sorted(layer) for layer in nx.topological_generations(graph)]
@@ -44,7 +40,9 @@ def draw_graph(
         for index, node in enumerate(layer)
     }
     widest = max((len(layer) for layer in layers), default=1)
-    figure = Figure(figsize=(max(5.0, 1.5 * widest), max(3.5, 1.3 * len(layers))), layout="constrained")
+    figure = new_figure((max(5.0, 1.5 * widest), max(3.5, 1.3 * len(layers))))
+    from matplotlib.patches import FancyArrowPatch
+
     axes = figure.add_subplot()
     largest = max((abs(weight) for *_, weight in graph.edges(data="weight", default=1.0)), default=1.0)
     for source, sink, weight in graph.edges(data="weight", default=1.0):
@@ -75,6 +73,15 @@ def draw_graph(
     if title:
         axes.set_title(title, fontsize=11)
     figure.savefig(os.fspath(path), dpi=150)
+
+
+def new_figure(size: tuple[float, float]) -> Figure:
+    """Return an empty figure of `size` inches, without touching pyplot's state."""
+    try:
+        from matplotlib.figure import Figure
+    except ImportError as error:
+        raise InvalidParameter("a picture needs Matplotlib: pip install 'privfcd[plot]'") from error
+    return Figure(figsize=size, layout="constrained")
 
 
 def _colour(source: str, sink: str, target: nx.DiGraph[str] | None) -> str:

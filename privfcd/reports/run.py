@@ -29,8 +29,8 @@ def run_summary(model: FedSparseBNSL, seconds: float, target: nx.DiGraph[str] | 
     return {
         "columns": columns,
         "edges": [
-            {"from": source, "to": target_, "weight": float(weight)}
-            for source, target_, weight in model.causal_graph_.edges(data="weight")
+            {"from": cause, "to": effect, "weight": float(attributes["weight"])}
+            for cause, effect, attributes in model.causal_graph_.edges(data=True)
         ],
         "against_target": None if target is None else vars_of_metrics(compare(target, model.causal_graph_)),
         "privacy": {

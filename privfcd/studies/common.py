@@ -15,7 +15,7 @@ Item = TypeVar("Item")
 Outcome = TypeVar("Outcome")
 
 
-class SeedList(click.ParamType):
+class SeedList(click.ParamType[list[int]]):
     """Seeds such as "2-11" or "1,100,400"."""
 
     name = "seeds"

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import array_shapes, arrays
 
@@ -14,6 +14,7 @@ from privfcd.data.tables import Table, align, read_table, split_rows
 from privfcd.errors import InvalidParameter, InvalidTable
 
 
+@settings(deadline=None)
 @given(st.permutations(["a", "b", "c"]), st.permutations(["a", "b", "c"]))
 def test_align_goes_by_name(first: list[str], second: list[str]) -> None:
     values = {"a": 1.0, "b": 2.0, "c": 3.0}
@@ -38,6 +39,7 @@ def test_align_names_missing_and_extra_columns() -> None:
         align([])
 
 
+@settings(deadline=None)
 @given(arrays(np.float64, array_shapes(min_dims=2, max_dims=2, max_side=12)), st.data())
 def test_split_rows_is_a_partition(rows: np.ndarray, data: st.DataObject) -> None:
     n = len(rows)

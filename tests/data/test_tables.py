@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
@@ -80,6 +80,7 @@ def csv_text(names: list[str], rows: np.ndarray, delimiter: str = ",") -> str:
     return buffer.getvalue()
 
 
+@settings(deadline=None)
 @given(named_tables(), st.sampled_from([".csv", ".tsv", ".csv.gz", ".tsv.gz", ".CSV"]), st.booleans())
 def test_text_files_come_back_bit_for_bit(
     table: tuple[list[str], np.ndarray], suffix: str, mark: bool
@@ -96,6 +97,7 @@ def test_text_files_come_back_bit_for_bit(
     assert np.array_equal(back.rows, rows)
 
 
+@settings(deadline=None)
 @given(named_tables())
 def test_arrays_and_frames_come_back_as_copies(table: tuple[list[str], np.ndarray]) -> None:
     names, rows = table
@@ -114,6 +116,7 @@ def test_arrays_and_frames_come_back_as_copies(table: tuple[list[str], np.ndarra
         assert not back.rows.flags.writeable and not np.shares_memory(back.rows, rows)
 
 
+@settings(deadline=None)
 @given(arrays(st.sampled_from([np.int8, np.uint64, np.int64, np.float16, np.float32, np.bool_]), (3, 2)))
 def test_number_types_become_floats(array: np.ndarray) -> None:
     if not np.isfinite(array.astype(np.float64)).all():

@@ -12,7 +12,7 @@ from typing import Any
 
 import networkx as nx
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from privfcd.errors import InvalidParameter
@@ -66,6 +66,7 @@ def content(graph: nx.DiGraph) -> tuple[set[str], dict[tuple[str, str], Any]]:
     return set(graph), {(a, b): data for a, b, data in graph.edges(data=True)}
 
 
+@settings(deadline=None)
 @given(graphs(), st.sampled_from(READABLE))
 def test_what_is_written_is_read_back(graph: nx.DiGraph, kind: str) -> None:
     with tempfile.TemporaryDirectory() as folder:
@@ -112,6 +113,7 @@ def dot_statements(text: str) -> list[list[str]]:
     return statements
 
 
+@settings(deadline=None)
 @given(graphs())
 def test_dot_quotes_every_name(graph: nx.DiGraph) -> None:
     with tempfile.TemporaryDirectory() as folder:
@@ -221,6 +223,7 @@ def test_json_of_older_networkx_is_read(tmp_path: Path) -> None:
     assert content(read_graph(tmp_path / "g.json")) == content(graph)
 
 
+@settings(deadline=None)
 @given(graphs())
 def test_networkx_reads_the_json_and_writes_such_json(graph: nx.DiGraph) -> None:
     with tempfile.TemporaryDirectory() as folder:

@@ -79,7 +79,7 @@ def by_definition(truth: NDArray[np.float64], estimate: NDArray[np.float64]) -> 
     }
 
 
-@settings(max_examples=400)
+@settings(max_examples=200, deadline=None)
 @given(graph_pairs())
 def test_metrics_are_their_definitions(pair: tuple[NDArray[np.float64], NDArray[np.float64]]) -> None:
     result = compare(*pair)
@@ -99,6 +99,7 @@ def test_metrics_are_their_definitions_on_larger_graphs() -> None:
         assert by_definition(truth, estimate) == pytest.approx(vars(result))
 
 
+@settings(deadline=None)
 @given(graph_pairs(), st.randoms())
 def test_graphs_are_aligned_by_name_and_give_what_matrices_give(
     pair: tuple[NDArray[np.float64], NDArray[np.float64]], random: Any
@@ -110,6 +111,7 @@ def test_graphs_are_aligned_by_name_and_give_what_matrices_give(
     assert compare(to_networkx(pair[0], names), shuffled) == compare(*pair)
 
 
+@settings(deadline=None)
 @given(graph_pairs())
 def test_laws(pair: tuple[NDArray[np.float64], NDArray[np.float64]]) -> None:
     forth, back = compare(*pair), compare(pair[1], pair[0])

@@ -27,8 +27,8 @@ class RoundRecord:
 
     Attributes
     ----------
-    number : int
-        1, 2, ...
+    number, rounds : int
+        1, 2, ... of how many.
     h : float
         Acyclicity of W.
     edges : int
@@ -48,6 +48,7 @@ class RoundRecord:
     """
 
     number: int
+    rounds: int
     h: float
     edges: int
     support: int
@@ -89,6 +90,7 @@ class FedSparseCoordinator:
         began = time.perf_counter()
         private = any(quote.private for quote in quotes)
         share = private and settings.smoothness is None
+        federation.ask(messages.Charge())
         started = _expect(federation, messages.Start(share), messages.Started)
         federation.ask(self._constants(started, quotes, private))
         d = len(self._columns)
@@ -112,6 +114,7 @@ class FedSparseCoordinator:
             dual_mean += settings.rho2 * (mean - consensus)
             record = RoundRecord(
                 number=number,
+                rounds=settings.rounds,
                 h=h,
                 edges=int((np.abs(consensus) > settings.threshold).sum()),
                 support=int(support.sum()),
@@ -134,17 +137,24 @@ class FedSparseCoordinator:
         settings = self._settings
         if not private:
             return messages.Configure(None, settings.clip)
-        moments = np.array(settings.smoothness) if settings.smoothness is not None else _averaged(started, quotes)
+        moments = (
+            np.array(settings.smoothness)
+            if settings.smoothness is not None
+            else _averaged(started, quotes, len(self._columns))
+        )
         clip = settings.clip if settings.clip is not None else default_clip(moments, settings.rho2)
         shared = None if settings.smoothness is not None else tuple(moments.tolist())
         return messages.Configure(shared, clip)
 
 
-def _averaged(started: list[messages.Started], quotes: list[messages.Quote]) -> Array:
+def _averaged(started: list[messages.Started], quotes: list[messages.Quote], d: int) -> Array:
     rows = np.array([quote.n_rows for quote in quotes], dtype=np.float64)
-    moments = np.array([answer.second_moments for answer in started])
-    if moments.ndim != 2 or not np.isfinite(moments).all():
-        raise PartyFailed("a party sent second moments that are missing or not finite")
+    released = [answer.second_moments for answer in started]
+    if any(values is None or len(values) != d for values in released):
+        raise PartyFailed(f"a party sent no second moments, or not {d} of them")
+    moments = np.array(released, dtype=np.float64)
+    if not np.isfinite(moments).all():
+        raise PartyFailed("a party sent second moments that are not finite")
     return np.asarray(rows @ moments / rows.sum())
 
 

@@ -9,9 +9,10 @@ from typing import TYPE_CHECKING, Any, Self
 import numpy as np
 
 from privfcd import checks
-from privfcd.accounting import Reservation
+from privfcd.accounting import Reservation, zcdp_to_epsilon
 from privfcd.accounting.privacy_report import PrivacyReport, report_on
 from privfcd.algorithms.base import Estimator
+from privfcd.algorithms.fed_sparse import constants
 from privfcd.algorithms.fed_sparse.coordinator import FedSparseCoordinator, RoundRecord
 from privfcd.algorithms.fed_sparse.party import FedSparseParty
 from privfcd.algorithms.fed_sparse.settings import Settings
@@ -43,15 +44,15 @@ class FedSparseBNSL(Estimator):
 
     Parameters
     ----------
-    rounds : int
-        T.
-    updates : int
-        K, a round and party.
+    rounds : int, optional
+        T. By default 100, and 60 for a private run below epsilon = 5.
+    updates : int, optional
+        K, a round and party. By default 5 d, and for a private run d epsilon / 4, between d / 2 and 2.5 d.
     clip : float, optional
         C: record k's part of gradient entry (i, j) is clipped to C sqrt(M_i / (d sum M)). By default chosen from
         the released second moments (see `constants.default_clip`); for open tables no clipping.
-    step : float
-        gamma in (0, 1]: how far an update goes.
+    step : float, optional
+        gamma in (0, 1]: how far an update goes. By default 0.5, and 1 for a private run.
     l1 : float
         lambda, the weight of the l1 penalty.
     rho1, rho2 : float
@@ -71,8 +72,6 @@ class FedSparseBNSL(Estimator):
     bounds_share, mean_share, smoothness_share : float
         Shares of the run's zCDP for the histogram that supplies undeclared bounds, the mean and the second moments,
         where they are needed; the rest goes to 2KT equal events.
-    tail : float
-        Share of the records that may lie above a bound that the histogram supplies.
 
     Attributes
     ----------
@@ -96,10 +95,10 @@ class FedSparseBNSL(Estimator):
 
     def __init__(
         self,
-        rounds: int = 100,
-        updates: int = 30,
+        rounds: int | None = None,
+        updates: int | None = None,
         clip: float | None = None,
-        step: float = 0.5,
+        step: float | None = None,
         l1: float = 0.1,
         rho1: float = 1000.0,
         rho2: float = 1.0,
@@ -112,7 +111,6 @@ class FedSparseBNSL(Estimator):
         bounds_share: float = 0.05,
         mean_share: float = 0.1,
         smoothness_share: float = 0.2,
-        tail: float = 0.01,
     ) -> None:
         self.rounds = rounds
         self.updates = updates
@@ -130,7 +128,6 @@ class FedSparseBNSL(Estimator):
         self.bounds_share = bounds_share
         self.mean_share = mean_share
         self.smoothness_share = smoothness_share
-        self.tail = tail
 
     def fit(self, tables: Sequence[PrivateTable], *, on_round: Callable[[RoundRecord], None] | None = None) -> Self:
         """Learn the graph from the parties' tables.
@@ -152,8 +149,8 @@ class FedSparseBNSL(Estimator):
         InvalidParameter, InvalidTable
             What is wrong, and with which party.
         """
-        settings = self._settings()
         tables = _checked_tables(tables)
+        settings = self._settings(tables)
         columns = tables[0].columns
         parties = [FedSparseParty(table, index) for index, table in enumerate(tables)]
         federation = LocalFederation(parties)
@@ -182,11 +179,38 @@ class FedSparseBNSL(Estimator):
         self.n_features_in_ = len(columns)
         return self
 
-    def _settings(self) -> Settings:
-        params = self.get_params()
+    def _settings(self, tables: Sequence[PrivateTable]) -> Settings:
+        params: dict[str, Any] = self.get_params()
         if params["smoothness"] is not None:
-            params["smoothness"] = tuple(float(value) for value in params["smoothness"])
+            params["smoothness"] = _numbers("smoothness", params["smoothness"])
+        epsilon = min(_planned_epsilon(table, self.epsilon) for table in tables)
+        defaults = {
+            "rounds": constants.default_rounds(epsilon),
+            "updates": constants.default_updates(tables[0].n_columns, epsilon),
+            "step": constants.default_step(epsilon),
+        }
+        params.update({name: value for name, value in defaults.items() if params[name] is None})
         return Settings(**params)
+
+
+def _numbers(name: str, values: Any) -> tuple[float, ...]:
+    if isinstance(values, str) or not np.iterable(values):
+        raise checks.refuse(name, values, "one number for each column")
+    return tuple(checks.moderate(name, value) for value in values)
+
+
+def _planned_epsilon(table: PrivateTable, epsilon: float | None) -> float:
+    """Return roughly what a run will spend of a table's budget, for the default settings; inf for an open table."""
+    left = table.ledger.left()
+    if table.open:
+        return math.inf
+    if isinstance(epsilon, int | float) and epsilon > 0:
+        return epsilon
+    if left is None:
+        return 1.0
+    if left.rho is not None:
+        return zcdp_to_epsilon(left.rho, 1 / table.n_rows**2)
+    return left.epsilon or 1.0
 
 
 def _checked_tables(tables: Any) -> list[PrivateTable]:
@@ -206,7 +230,7 @@ def _checked_tables(tables: Any) -> list[PrivateTable]:
             raise InvalidTable(
                 f"table {table.name!r} has other columns than {first.name!r}: missing {missing}, unknown {extra}"
             )
-    if len({id(table.ledger) for table in tables}) < len(tables):
+    if len({table.ledger.account for table in tables}) < len(tables):
         raise InvalidParameter(
             "tables must have a ledger each: parties hold different records; rows of one ledger belong into one table"
         )
@@ -224,7 +248,7 @@ def _report(party: FedSparseParty, table: PrivateTable, settings: Settings) -> P
         declared["second moments"] = list(settings.smoothness)
     if settings.clip is not None and not math.isinf(settings.clip):
         declared["clip"] = settings.clip
-    delta = plan.delta
+    delta = settings.delta if plan.delta is None else plan.delta
     if delta is None and not table.open:
         delta = 1 / table.n_rows**2
     return report_on(

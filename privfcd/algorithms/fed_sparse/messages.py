@@ -33,8 +33,13 @@ class Quote(Empty):
 
 
 @dataclass(frozen=True)
+class Charge(Empty):
+    """To the parties: charge the whole run. Answered by `Empty`; rows are read only when all have been charged."""
+
+
+@dataclass(frozen=True)
 class Start(Empty):
-    """To the parties: charge the plan and do the setup releases. Answered by `Started`."""
+    """To the parties: do the setup releases. Answered by `Started`."""
 
     share_smoothness: bool
 

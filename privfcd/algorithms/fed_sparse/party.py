@@ -57,6 +57,8 @@ class FedSparseParty:
         match message:
             case messages.Offer():
                 return self._consider(message)
+            case messages.Charge():
+                return self._charge()
             case messages.Start():
                 return self._begin(message)
             case messages.Configure():
@@ -76,10 +78,17 @@ class FedSparseParty:
         self._table.ledger.check(self.plan.parts, self._label, delta=self.plan.delta)
         return messages.Quote(self._table.n_rows, not self._table.open)
 
-    def _begin(self, message: messages.Start) -> messages.Started:
-        """Charge the whole run, then release what the setup needs."""
-        settings, plan = self._agreed()
+    def _charge(self) -> Empty:
+        """Charge the whole run; no row is read yet."""
+        _, plan = self._agreed()
         self.reservation = self._table.ledger.reserve(plan.parts, self._label, delta=plan.delta)
+        return Empty()
+
+    def _begin(self, message: messages.Start) -> messages.Started:
+        """Release what the setup needs."""
+        settings, _ = self._agreed()
+        if self.reservation is None:
+            raise PartyFailed(f"{self.name} was asked to start before it was charged")
         bounds = self._bounds()
         centre = np.zeros(self._table.n_columns)
         self._centre: tuple[float, ...] | None = None
@@ -145,14 +154,14 @@ class FedSparseParty:
 
     def _bounds(self) -> Array:
         """Return bounds on |x_j|: declared, released, or none at all for an open table."""
-        settings, plan = self._agreed()
+        _, plan = self._agreed()
         d = self._table.n_columns
         if self._table.bounds is not None and not self._table.open:
             return np.array(self._table.bounds)
         if BOUNDS not in plan.setup_multipliers:
             return np.full(d, math.inf)
-        shares, scale = self._setup(OctaveHistogram(d), BOUNDS, 1)
-        return upper_bounds(shares, scale, settings.tail)[:d]
+        shares, noise_sd = self._setup(OctaveHistogram(d), BOUNDS, 1)
+        return upper_bounds(shares, noise_sd)[:d]
 
     def _setup(self, query: Query, label: str, number: int) -> tuple[Array, float]:
         """Do one setup release; return the answer and the scale of its noise."""

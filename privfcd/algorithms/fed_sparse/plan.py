@@ -15,10 +15,12 @@ from dataclasses import dataclass
 from dp_accounting import DpEvent, NonPrivateDpEvent
 
 from privfcd.accounting import ZCDPAccountant, compose, gaussian_event, selection_event
-from privfcd.accounting.calibration import smallest_scale, smallest_where
+from privfcd.accounting.calibration import smallest_scale
 from privfcd.accounting.ledger import Ledger, PlanPart
+from privfcd.accounting.roots import falling_root
 from privfcd.algorithms.fed_sparse.settings import Settings
 from privfcd.data.greedy import SELECTION, UPDATE
+from privfcd.data.histogram import OctaveHistogram, largest_noise
 from privfcd.data.private import PrivateTable
 from privfcd.errors import BudgetExceeded, InvalidParameter
 
@@ -87,6 +89,7 @@ def plan_releases(table: PrivateTable, settings: Settings) -> ReleasePlan:
         return compose((part.event, part.count) for part in _parts(setup(z), z, pairs))
 
     z, delta = _noise_multiplier(table.ledger, settings, event)
+    _check_histogram(table, setup(z))
     return ReleasePlan(_parts(setup(z), z, pairs), z, setup(z), delta)
 
 
@@ -117,7 +120,23 @@ def _noise_multiplier(
             raise InvalidParameter("delta must be given with epsilon for a table whose budget is a rho, got None")
         return smallest_scale(event, settings.epsilon, delta), None
     assert left.rho is not None
-    return smallest_where(lambda z: ZCDPAccountant().compose(event(z)).rho, left.rho * (1 - 1e-12)), None
+    return falling_root(
+        lambda z: ZCDPAccountant().compose(event(z)).rho, left.rho * (1 - 1e-12), 1.0, tolerance=1e-13
+    ), None
+
+
+def _check_histogram(table: PrivateTable, multipliers: dict[str, float]) -> None:
+    """Refuse a run whose histogram noise would hide where the data are: public numbers say so beforehand."""
+    if BOUNDS not in multipliers:
+        return
+    query = OctaveHistogram(table.n_columns)
+    noise = multipliers[BOUNDS] * query.sensitivity(table.n_rows, table.relation)
+    if noise > largest_noise(table.n_columns):
+        raise BudgetExceeded(
+            f"the budget of {table.name!r} allows a histogram with noise of sd {noise:.2g} in each share, and "
+            f"{largest_noise(table.n_columns):.2g} is the most that bounds can be found with: declare bounds, or give a "
+            "larger budget"
+        )
 
 
 def _parts(setup: dict[str, float], z: float, pairs: int) -> tuple[PlanPart, ...]:

@@ -29,30 +29,30 @@ class Settings:
     bounds_share: float
     mean_share: float
     smoothness_share: float
-    tail: float
 
     def __post_init__(self) -> None:
         checks.count("rounds", self.rounds)
         checks.count("updates", self.updates)
-        if self.clip is not None:
-            checks.positive("clip", self.clip)
+        if self.clip is not None and self.clip != math.inf:
+            checks.moderate("clip", self.clip)
         step = checks.positive("step", self.step)
         if step > 1:
             raise checks.refuse("step", self.step, "in (0, 1]")
-        checks.non_negative("l1", self.l1)
-        checks.positive("rho1", self.rho1)
-        checks.positive("rho2", self.rho2)
+        if self.l1 != 0:
+            checks.moderate("l1", self.l1)
+        checks.moderate("rho1", self.rho1)
+        checks.moderate("rho2", self.rho2)
         checks.non_negative("threshold", self.threshold)
         if not isinstance(self.center, bool):
             raise checks.refuse("center", self.center, "True or False")
         for value in self.smoothness or ():
-            checks.positive("smoothness", value)
+            checks.moderate("smoothness", value)
         if self.epsilon is not None:
             checks.positive("epsilon", self.epsilon)
         if self.delta is not None:
             checks.delta("delta", self.delta)
         if self.noise_multiplier is not None:
-            checks.positive("noise_multiplier", self.noise_multiplier)
+            checks.moderate("noise_multiplier", self.noise_multiplier)
             if self.epsilon is not None:
                 raise InvalidParameter(
                     f"give epsilon or noise_multiplier, not both: got {self.epsilon!r} and {self.noise_multiplier!r}"
@@ -64,8 +64,6 @@ class Settings:
             raise InvalidParameter(
                 f"bounds_share, mean_share and smoothness_share must add up to less than 1: {shares}"
             )
-        if not 0 <= checks.real("tail", self.tail) < 1:
-            raise checks.refuse("tail", self.tail, "in [0, 1)")
 
     def check_columns(self, d: int) -> None:
         """Raise InvalidParameter unless the settings fit `d` columns."""

@@ -1,0 +1,145 @@
+"""A plan that is paid for at once and drawn down in memory."""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from dp_accounting import DpEvent
+
+from privfcd import checks
+from privfcd.accounting.events import compose
+from privfcd.accounting.journal import Entry
+from privfcd.errors import BudgetExceeded
+
+if TYPE_CHECKING:
+    from privfcd.accounting.ledger import Ledger
+
+
+@dataclass(frozen=True)
+class PlanPart:
+    """One kind of release in a plan: its name, the event of one, how many, and a remark for the report."""
+
+    label: str
+    event: DpEvent
+    count: int
+    remark: str = ""
+
+
+class Reservation:
+    """A plan that is paid for, drawn down in memory.
+
+    A draw is an integer step: no I/O and no accounting. Drawing more than was planned raises `BudgetExceeded`. Several
+    threads may share one; it cannot be pickled, and a forked process cannot draw from its copy, because two copies
+    would spend the same plan twice. After a crash it cannot be taken up again: what it took stays spent.
+    """
+
+    def __init__(self, ledger: Ledger, parts: Sequence[PlanPart], entry: Entry) -> None:
+        self.ledger = ledger
+        self.parts = tuple(parts)
+        self.entry = entry
+        self._left = {part.label: part.count for part in parts}
+        self._events = {part.label: part.event for part in parts}
+        self._noted = dict.fromkeys(self._left, 0)
+        self._lock = threading.Lock()
+        self._process = os.getpid()
+        self._ended = False
+        self._closing: Entry | None = None
+
+    @property
+    def event(self) -> DpEvent:
+        """The whole plan, composed."""
+        return compose((part.event, part.count) for part in self.parts)
+
+    def event_named(self, label: str) -> DpEvent:
+        """Return the event that one draw under `label` was charged as."""
+        if label not in self._events:
+            raise checks.refuse("label", label, "one of " + ", ".join(self._events))
+        return self._events[label]
+
+    def draw(self, label: str, count: int = 1) -> None:
+        """Use up `count` of the planned releases called `label`, before the rows are read.
+
+        Raises
+        ------
+        BudgetExceeded
+            Fewer are left, the plan has none of that name, or the reservation is closed.
+        """
+        if count != 1:
+            count = checks.count("count", count, least=0)
+        with self._lock:
+            if self._ended or self._process != os.getpid():
+                why = "it is closed" if self._ended else "it belongs to the process that reserved it"
+                raise BudgetExceeded(f"{label!r} on {self.ledger.name!r} was refused: the reservation is over, {why}")
+            left = self._left.get(label, 0)
+            if count > left:
+                raise BudgetExceeded(
+                    f"{label!r} on {self.ledger.name!r} was refused: asked {count}, left {left} of the reservation"
+                )
+            self._left[label] = left - count
+
+    def left(self, label: str) -> int:
+        """Return how many releases called `label` are left."""
+        return self._left.get(label, 0)
+
+    def drawn(self) -> dict[str, int]:
+        """Return how many releases of each name were drawn."""
+        return {part.label: part.count - self._left[part.label] for part in self.parts}
+
+    def checkpoint(self, label: str) -> None:
+        """Note in the journal what was drawn since the last checkpoint: once a round, not once a draw."""
+        drawn = self.drawn()
+        fresh = {name: count - self._noted[name] for name, count in drawn.items() if count > self._noted[name]}
+        if fresh:
+            self.ledger.record_draws(label, fresh, reservation=self.entry.sequence)
+            self._noted = drawn
+
+    def answer_once(self, request: str, compute: Callable[[], bytes], label: str = "answer") -> bytes:
+        """Answer a request that may arrive more than once: the same bytes each time, drawn once.
+
+        `compute` draws, reads the rows and returns the noisy answer; what it drew is noted and the answer stored before
+        it is returned.
+
+        Parameters
+        ----------
+        request : str
+            Its id, never used for another request on this data set.
+        """
+        stored = self.ledger.stored_answer(request)
+        if stored is not None:
+            return stored
+        answer = compute()
+        self.checkpoint(label)
+        return self.ledger.store_answer(request, answer, label, reservation=self.entry.sequence)
+
+    def close(self, label: str = "end of the run") -> Entry:
+        """End the run cleanly: nothing can be drawn any more, and what was not drawn goes back where that is valid.
+
+        Call it only when the run ended for reasons that the released answers and public facts determine, never after an
+        error: that the rows made a run fail is not protected by any noise, and what goes back would tell it. Nothing
+        closes a reservation by itself.
+
+        - From a pure or zCDP budget, or from the adaptive slice, the cost of what was not drawn goes back. These are
+          filters: all that counts is that the costs of what was released add up to no more than the cap, however each
+          release, the stop included, was chosen (Rogers, Roth, Ullman and Vadhan 2016; Feldman and Zrnic 2021).
+        - Of an (epsilon_i, delta_i) slice nothing goes back once something was drawn. Its price holds for the whole
+          plan as fixed in advance; the price of the part that was drawn would be that of a stopping point chosen by
+          looking at the answers, for which the tight accountant proves nothing.
+        - Where nothing was drawn, all goes back in every notion: the run then is one that was never admitted, and what
+          is admitted may be chosen adaptively also among runs that overlap (Haney et al. 2023).
+
+        Returns
+        -------
+        Entry
+            The journal's, with what went back as negative amounts. Closing again returns it again.
+        """
+        with self._lock:
+            if self._closing is None:
+                if self._process != os.getpid():
+                    raise BudgetExceeded(f"the reservation on {self.ledger.name!r} belongs to the process that made it")
+                self._ended = True
+                self._closing = self.ledger.settle(self, label)
+            return self._closing

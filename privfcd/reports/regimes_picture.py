@@ -1,0 +1,50 @@
+"""A picture of the noise regimes over the number of releases. Needs Matplotlib (extra `plot`)."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from typing import Any
+
+from privfcd.reports.graph_picture import new_figure
+
+LABELS = {
+    "mangold-published": "Mangold 2023, as published (not proven)",
+    "mangold-proven": "Mangold 2023, as proven",
+    "zcdp-loose": "zCDP, loose conversion (the paper)",
+    "zcdp": "zCDP, tight conversion",
+    "tight": "tight accountant",
+}
+
+
+def draw_regimes(rows: Sequence[dict[str, Any]], path: str | os.PathLike[str], *, epsilon: float, delta: float) -> None:
+    """Draw the noise for the same epsilon, and the epsilon for the same noise, each relative to the paper's regime.
+
+    Parameters
+    ----------
+    rows : sequence of dict
+        `compare_regimes` rows as dicts, each with its number of `pairs`.
+    path : path
+        File to write; its suffix chooses the format.
+    epsilon, delta : float
+        The target.
+    """
+    figure = new_figure((10.0, 4.2))
+    noise, cost = figure.subplots(1, 2)
+    for regime in dict.fromkeys(row["regime"] for row in rows):
+        chosen = [row for row in rows if row["regime"] == regime]
+        pairs = [row["pairs"] for row in chosen]
+        style = {"marker": "o", "markersize": 3, "label": LABELS.get(regime, regime)}
+        reference = {row["pairs"]: row["update_sd"] for row in rows if row["regime"] == "zcdp-loose"}
+        noise.plot(pairs, [row["update_sd"] / reference[row["pairs"]] for row in chosen], **style)
+        cost.plot(pairs, [row["epsilon_same_scale"] / epsilon for row in chosen], **style)
+    noise.set_ylabel("sd of the update's noise, paper = 1")
+    noise.set_title(f"same epsilon = {epsilon:g}, delta = {delta:g}", fontsize=10)
+    cost.set_ylabel(f"epsilon / {epsilon:g}")
+    cost.set_title("same scale of noise as the paper", fontsize=10)
+    for axes in (noise, cost):
+        axes.set_xscale("log")
+        axes.set_xlabel("selections, and as many updates")
+        axes.grid(alpha=0.3)
+    noise.legend(fontsize=7, frameon=False)
+    figure.savefig(os.fspath(path), dpi=150)

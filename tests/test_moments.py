@@ -1,0 +1,114 @@
+"""Moments: pooling, repair, and how many rows they are worth."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from privfcd.errors import InvalidParameter
+from privfcd.moments import Moments, pooled
+
+NAMES = ("a", "b", "c")
+
+
+def moments_of(rows: np.ndarray, sd: float | None = None, mean: np.ndarray | None = None) -> Moments:
+    noise = None if sd is None else np.full((3, 3), sd)
+    return Moments(rows.T @ rows / len(rows), len(rows), NAMES, noise, mean)
+
+
+@settings(deadline=None, max_examples=40)
+@given(st.lists(st.integers(3, 40), min_size=1, max_size=5), st.integers(0, 100))
+def test_pooled_moments_are_those_of_all_rows(sizes: list[int], seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    parts = [rng.normal(size=(size, 3)) for size in sizes]
+    together = np.vstack(parts)
+    answer = pooled([moments_of(part) for part in parts])
+    np.testing.assert_allclose(answer.matrix, together.T @ together / len(together), rtol=1e-11, atol=1e-12)
+    assert answer.rows == len(together) and answer.exact and answer.columns == NAMES and answer.mean is None
+
+
+def test_pooled_noise_is_that_of_the_weighted_sum() -> None:
+    rng = np.random.default_rng(0)
+    sizes, sds = (10, 30, 60), (0.5, None, 0.2)
+    parts = [moments_of(rng.normal(size=(n, 3)), sd) for n, sd in zip(sizes, sds, strict=True)]
+    answer = pooled(parts)
+    expected = math.sqrt((0.1 * 0.5) ** 2 + (0.6 * 0.2) ** 2)
+    assert answer.noise_sd is not None
+    np.testing.assert_allclose(answer.noise_sd, expected)
+    draws = [sum(n / 100 * rng.normal(scale=sd) for n, sd in zip(sizes, sds, strict=True) if sd) for _ in range(4000)]
+    assert np.std(draws) == pytest.approx(expected, rel=0.05)
+
+
+def test_pooling_refuses_moments_that_do_not_fit_together() -> None:
+    rows = np.random.default_rng(1).normal(size=(9, 3))
+    one = moments_of(rows)
+    with pytest.raises(InvalidParameter, match="at least one"):
+        pooled([])
+    with pytest.raises(InvalidParameter, match="columns must agree"):
+        pooled([one, Moments(one.matrix, 9, ("a", "c", "b"))])
+    with pytest.raises(InvalidParameter, match="means must agree"):
+        pooled([one, moments_of(rows, mean=np.ones(3))])
+    same = pooled([moments_of(rows, mean=np.ones(3)), moments_of(rows, mean=np.ones(3))])
+    assert same.mean is not None and same.mean.tolist() == [1.0] * 3
+    pooled([one, moments_of(rows, mean=np.zeros(3))])
+
+
+def test_effective_rows_run_from_none_to_all() -> None:
+    rows = np.random.default_rng(2).normal(size=(200, 3))
+    assert (moments_of(rows).effective_rows() == 200).all()
+    np.testing.assert_allclose(moments_of(rows, 1e-9).effective_rows(), 200, rtol=1e-6)
+    assert (moments_of(rows, 1e9).effective_rows() < 1e-9).all()
+    shares = [moments_of(rows, sd).effective_rows() for sd in (0.01, 0.1, 1.0)]
+    assert (shares[0] > shares[1]).all() and (shares[1] > shares[2]).all()
+
+
+def test_effective_rows_are_as_good_as_that_many_exact_rows() -> None:
+    """Noise on n rows' moments, against moments of m = effective_rows() fewer rows without noise."""
+    rng = np.random.default_rng(3)
+    root = np.array([[1.0, 0.0, 0.0], [0.8, 0.6, 0.0], [0.0, 0.5, 1.0]])
+    truth = root @ root.T
+    n, sd = 300, 0.15
+    expected = Moments(truth, n, NAMES, np.full((3, 3), sd)).effective_rows()
+    samples = [rng.normal(size=(n, 3)) @ root.T for _ in range(3000)]
+    noisy = np.array([rows.T @ rows / n + rng.normal(scale=sd, size=(3, 3)) for rows in samples])
+    spread = np.outer(np.diag(truth), np.diag(truth)) + truth**2
+    np.testing.assert_allclose(spread / noisy.var(axis=0), expected, rtol=0.12)
+
+
+def test_repair_lifts_eigenvalues_and_nothing_else() -> None:
+    matrix = np.array([[1.0, 2.0, 0.0], [2.0, 1.0, 0.0], [0.0, 0.0, 3.0]])
+    repaired = Moments(matrix, 9, NAMES, np.ones((3, 3))).repaired(0.25)
+    np.testing.assert_allclose(np.linalg.eigvalsh(repaired.matrix), [0.25, 3.0, 3.0])
+    assert repaired.noise_sd is not None and (repaired.noise_sd == 1).all() and repaired.rows == 9
+    fine = moments_of(np.random.default_rng(4).normal(size=(50, 3)))
+    np.testing.assert_allclose(fine.repaired().matrix, fine.matrix, atol=1e-12)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ((np.ones((2, 3)), 9, NAMES), "matrix must be finite and of shape"),
+        ((np.full((3, 3), math.nan), 9, NAMES), "matrix must be finite"),
+        ((np.triu(np.ones((3, 3))), 9, NAMES), "symmetric"),
+        ((np.ones((3, 3)), 0, NAMES), "rows must be a whole number of at least 1"),
+        ((np.ones((3, 3)), 9, NAMES, np.ones(3)), "noise_sd must be finite and of shape"),
+        ((np.ones((3, 3)), 9, NAMES, np.full((3, 3), math.inf)), "noise_sd must be finite"),
+    ],
+)
+def test_moments_refuse_what_is_none(arguments: tuple[object, ...], message: str) -> None:
+    with pytest.raises(InvalidParameter, match=message):
+        Moments(*arguments)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [{"mean": np.ones(2)}, {"mean": np.full(3, math.nan)}, {"noise_sd": np.full((3, 3), -1.0)}],
+    ids=["mean's length", "mean NaN", "negative noise"],
+)
+def test_moments_check_their_mean_and_noise(arguments: dict[str, np.ndarray]) -> None:
+    with pytest.raises(InvalidParameter):
+        Moments(np.eye(3), 9, NAMES, **arguments)

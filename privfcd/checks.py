@@ -45,6 +45,15 @@ def moderate(name: str, value: Any) -> float:
     return number
 
 
+def bound(name: str, value: Any) -> float:
+    """Return a bound on values, whose square is a constant that can be computed with."""
+    accepted = "a number in [1e-24, 1e24]"
+    number = real(name, value, accepted)
+    if not 1e-24 <= number <= 1e24:
+        raise refuse(name, value, accepted)
+    return number
+
+
 def non_negative(name: str, value: Any) -> float:
     """Return `value` as a finite float of at least 0."""
     accepted = "a finite number of at least 0"

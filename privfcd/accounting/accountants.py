@@ -55,8 +55,11 @@ def zcdp_cost(event: DpEvent) -> float | None:
         case ZCDpEvent():
             return event.rho
         case GaussianDpEvent():
-            inverse = _inverse(event.noise_multiplier)
-            return _up(inverse * inverse / 2)
+            if event.noise_multiplier == 0:
+                return math.inf
+            if event.noise_multiplier == math.inf:
+                return 0.0
+            return float_up(1 / (2 * decimal(event.noise_multiplier) ** 2)) or math.nextafter(0, 1)
         case BoundedRangeDpEvent():
             return bounded_range_rho(event.eta) if event.eta < math.inf else math.inf
         case LaplaceDpEvent():

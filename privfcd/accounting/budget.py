@@ -12,6 +12,9 @@ from privfcd.accounting.conversions import epsilon_to_zcdp
 from privfcd.accounting.units import UNITS_IN_ONE, decimal, float_down, units_down
 from privfcd.errors import InvalidParameter
 
+LARGEST = 10**15
+"""The largest budget: what is larger protects nothing, and could not be calculated with."""
+
 Notion = Literal["pure", "zcdp", "approximate"]
 Amount = float | Decimal | Fraction
 
@@ -129,6 +132,8 @@ def _units(name: str, value: Amount, *, least: int) -> int:
         exact = Fraction(value)
     else:
         exact = decimal(checks.real(name, value, accepted))
+    if exact > LARGEST:
+        raise checks.refuse(name, value, f"at most {LARGEST:g}")
     units = units_down(exact)
     if exact < 0 or units < least:
         raise checks.refuse(name, value, accepted)

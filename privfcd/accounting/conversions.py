@@ -32,7 +32,7 @@ def gdp_to_delta(mu: float, epsilon: float) -> float:
     """Return the delta of a mu-Gaussian-DP mechanism at `epsilon` (Dong, Roth and Su 2022, Corollary 2.13)."""
     mu = checks.non_negative("mu", mu)
     epsilon = checks.non_negative("epsilon", epsilon)
-    return min(1.0, _exp_up(log_delta(mu, epsilon)))
+    return min(1.0, _exp_up(log_delta(mu, epsilon))) if mu else 0.0
 
 
 def gdp_to_epsilon(mu: float, delta: float) -> float:
@@ -102,7 +102,10 @@ def gaussian_sigma(epsilon: float, delta: float, sensitivity: float = 1.0) -> fl
         high *= 2
     multiplier = math.exp(float(brentq(excess, low, high, xtol=1e-15, rtol=ROUNDING)))
     sigma = multiplier * sensitivity
-    return _raise_until(sigma, lambda s: gaussian_delta(s, epsilon, sensitivity) <= delta)
+    return _raise_until(
+        sigma,
+        lambda s: gaussian_delta(s, epsilon, sensitivity) <= delta and gaussian_epsilon(s, delta, sensitivity) <= epsilon,
+    )
 
 
 def zcdp_to_delta(rho: float, epsilon: float) -> float:
@@ -113,6 +116,8 @@ def zcdp_to_delta(rho: float, epsilon: float) -> float:
         return 0.0
     if rho - epsilon > 500:
         return 1.0
+    if (epsilon - rho) / (2 * math.sqrt(rho)) > 100:
+        return _up(0.0)  # exp(-(epsilon - rho)² / (4 rho)) is below the smallest double
     rho = max(rho, TINY)
 
     def slope(log_u: float) -> float:
@@ -157,7 +162,7 @@ def zcdp_to_epsilon(rho: float, delta: float, tight: bool = True) -> float:
         return 0.0
     # The derivative in u = a - 1 is rho - (log(1/delta) - log(1 + u)) / u², so its root is that of an increasing
     # function; any u > 0 gives a valid epsilon.
-    high = math.sqrt(log_inverse / rho)
+    high = math.sqrt(log_inverse / rho) * (1 + 1e-6)
     u = float(brentq(lambda x: rho * x * x + math.log1p(x) - log_inverse, 0.0, high, xtol=1e-300, rtol=ROUNDING))
     terms = ((u + 1) * rho, log_inverse / u, -_log1p_inverse(u), -math.log1p(u) / u)
     return max(0.0, math.fsum(terms) + ROUNDING * sum(abs(term) for term in terms))
@@ -197,6 +202,8 @@ def bounded_range_rho(eta: float) -> float:
     never above eta²/8.
     """
     eta = checks.non_negative("eta", eta)
+    if eta == 0:
+        return 0.0
     loose = _up(eta * eta / 8)
     if eta < 1e-2:
         return loose  # the two differ by less than a part in 10⁶, and the sharper one cancels
@@ -213,6 +220,8 @@ def laplace_rho(epsilon: float) -> float:
     more than the factor alpha; never above epsilon²/2.
     """
     epsilon = checks.non_negative("epsilon", epsilon)
+    if epsilon == 0:
+        return 0.0
     loose = _up(epsilon * epsilon / 2)
     if epsilon < 1e-2:
         return loose
@@ -222,6 +231,8 @@ def laplace_rho(epsilon: float) -> float:
 def pure_rho(epsilon: float) -> float:
     """Return the zCDP rho of any epsilon-DP mechanism: epsilon²/2 (Bun and Steinke 2016, Prop. 1.4)."""
     epsilon = checks.non_negative("epsilon", epsilon)
+    if epsilon == 0:
+        return 0.0
     return _up(epsilon * epsilon / 2)
 
 
@@ -234,6 +245,8 @@ def advanced_composition(epsilon: float, delta: float, count: int) -> float:
     epsilon = checks.non_negative("epsilon", epsilon)
     delta = checks.delta("delta", delta)
     count = checks.count("count", count)
+    if epsilon == 0:
+        return 0.0
     basic = count * epsilon
     if delta == 0 or epsilon > 700:
         return _up(basic)

@@ -27,6 +27,8 @@ def exact_cost(event: DpEvent, notion: str) -> Fraction | None:
     bound = (pure_cost if notion == "epsilon" else zcdp_cost)(event)
     if bound is None or math.isinf(bound):
         return None
+    if bound == 0:
+        return Fraction(0)
     match notion, event:
         case "epsilon", LaplaceDpEvent():
             return 1 / decimal(event.noise_multiplier)

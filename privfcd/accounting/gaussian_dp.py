@@ -33,13 +33,15 @@ def log_delta(mu: float, epsilon: float) -> float:
     if math.isinf(ratio):
         return -math.inf
     x = ratio - mu / 2
+    if x < -30 and mu > 1e4:
+        return float(log_ndtr(-x))  # the second term is lost in rounding; without it this is still a bound
     if x < -30:
         # Φ(-x) is 1 to the last bit; the second term is what is left
         first, second = float(log_ndtr(-x)), epsilon + float(log_ndtr(-x - mu))
         rounding = _EPSILON * (abs(second) + epsilon + 4)
         return min(0.0, first + math.log1p(-math.exp(second - first)) + rounding)
     rounding = _EPSILON * (2 * (abs(x) + 1) * (ratio + mu + 1) + x * x) + _SPECIAL
-    difference = _mills(x) - _mills(x + mu) if mu > 0.5 else _mills_drop(x, mu)
+    difference = _mills(x) - _mills(x + mu) if mu > 0.5 and x < 4 * mu else _mills_drop(x, mu)
     return -0.5 * x * x - _LOG_SQRT_2PI + math.log(difference) + rounding
 
 

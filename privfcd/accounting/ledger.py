@@ -15,6 +15,7 @@ that add up by basic composition, which holds for adaptively chosen slices too (
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from fractions import Fraction
 
@@ -109,9 +110,11 @@ class Ledger:
             The event has no cost in the budget's notion, or its parameters are not valid.
         """
         pairs = leaves(event)
-        if self.budget is None or not pairs:
+        if self.budget is None:
             return self._post("charge", label, event, {}, request=request)
         if self.budget.notion == "approximate":
+            if not pairs:  # it costs nothing, and must not open the adaptive slice
+                return self._post("charge", label, event, {"epsilon": 0, "delta": 0}, request=request)
             if any(isinstance(leaf, EpsilonDeltaDpEvent) and leaf.delta for leaf, _ in pairs):
                 return self._charge_slice(event, pairs, label, request)
             return self._charge_adaptive(event, pairs, label, request)
@@ -254,15 +257,17 @@ class Ledger:
             raise checks.refuse("labels of the plan", [part.label for part in parts], "all different")
         event = compose((part.event, checks.count(part.label, part.count, least=0)) for part in parts)
         pairs = leaves(event)
-        if delta is not None:
-            checks.delta("delta", delta)
-        if self.budget is None or not pairs:
+        if delta is not None and checks.delta("delta", delta) and (self.budget is None or not self.budget.delta_units):
+            raise checks.refuse("delta", delta, "left out: it belongs to (epsilon, delta) budgets")
+        if self.budget is None:
             return parts, event, {}
         if self.budget.notion != "approximate":
             account = "epsilon" if self.budget.notion == "pure" else "rho"
             return parts, event, {account: self._sum(pairs, account)}
         if ADAPTIVE in self._journal.balance(self.name):
             return parts, event, {ADAPTIVE: self._sum(pairs, "rho")}
+        if not pairs:
+            return parts, event, {"epsilon": 0, "delta": 0}
         return parts, event, self._price(event, label, delta)
 
     def _charge_slice(self, event: DpEvent, pairs: Sequence[tuple[DpEvent, int]], label: str, request: str) -> Entry:
@@ -278,6 +283,9 @@ class Ledger:
                 raise InvalidParameter(
                     f"event {event!r} mixes (epsilon, delta)-DP parts with others: charge the parts on their own"
                 )
+            if leaf.epsilon == math.inf:
+                spent = self.spent_units().get("epsilon", 0)
+                raise self._refusal(label, "epsilon", None, spent, self._caps["epsilon"])
             epsilon += decimal(leaf.epsilon) * count
             delta += decimal(leaf.delta) * count
         spend = {"epsilon": units_up(epsilon), "delta": units_up(delta)}

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -54,6 +54,9 @@ class PrivacyReport:
         What the owner declared public.
     assumptions : sequence of str
         What the promise rests on.
+    head : str
+        Number and hash of the data set's last entry in its ledger when the report was made; empty where the ledger
+        chains nothing. Kept outside the ledger, it shows later whether entries were cut off.
     """
 
     party: str
@@ -71,15 +74,20 @@ class PrivacyReport:
     secure: bool
     declared: Mapping[str, Any] = field(default_factory=dict)
     assumptions: Sequence[str] = ()
+    head: str = ""
 
     def as_dict(self) -> dict[str, Any]:
         """Return the report for JSON; infinities become the text "inf"."""
 
         def plain(value: Any) -> Any:
-            return "inf" if isinstance(value, float) and math.isinf(value) else value
+            if isinstance(value, Mapping):
+                return {str(key): plain(item) for key, item in value.items()}
+            if isinstance(value, Iterable) and not isinstance(value, str):
+                return [plain(item) for item in value]
+            return str(value) if isinstance(value, float) and not math.isfinite(value) else value
 
         result = {name: plain(getattr(self, name)) for name in self.__dataclass_fields__ if name != "parts"}
-        result["declared"] = dict(self.declared)
+        result["declared"] = plain(self.declared)
         result["assumptions"] = list(self.assumptions)
         result["parts"] = [vars_of(part) for part in self.parts]
         return result
@@ -95,6 +103,7 @@ class PrivacyReport:
             f"Cost: epsilon = {self.epsilon:.6g} at delta = {self.delta:.3g} by the {self.accountant} accountant; "
             f"rho = {self.rho:.6g} (zCDP); pure epsilon = {self.pure_epsilon:.6g}",
             f"Budget: {self.budget}; left: {self.left}",
+            *([f"Ledger: head {self.head} (keep it: `privfcd ledger verify --head`)"] if self.head else []),
             f"Noise: {self.noise}",
             "Declared public by the owner: " + ("; ".join(f"{k} = {v}" for k, v in self.declared.items()) or "nothing"),
             "Assumptions:",
@@ -131,7 +140,7 @@ def report_on(
         parts=[ReportedPart(p.label, repr(p.event), p.count, drawn[p.label], p.remark) for p in reservation.parts],
         epsilon=epsilon,
         delta=report_delta,
-        rho=ZCDPAccountant().compose(event).rho,
+        rho=_rho(reservation),
         pure_epsilon=_pure(reservation),
         accountant=ledger.accountant,
         budget="none (open table)" if ledger.budget is None else str(ledger.budget),
@@ -140,7 +149,15 @@ def report_on(
         secure=secure,
         declared=dict(declared),
         assumptions=tuple(assumptions),
+        head=ledger.head(),
     )
+
+
+def _rho(reservation: Reservation) -> float:
+    try:
+        return ZCDPAccountant().compose(reservation.event).rho
+    except UnsupportedEventError:
+        return math.inf
 
 
 def _pure(reservation: Reservation) -> float:
@@ -157,14 +174,22 @@ def _relation_words(relation: NeighboringRelation) -> str:
 
 
 def _promise(report: PrivacyReport) -> list[str]:
+    if math.isinf(report.epsilon) and math.isfinite(report.rho):
+        return [
+            f"If any one record of {report.party!r} had been {report.change}, what left the party would have been "
+            f"distributed almost the same: rho = {report.rho:.6g} zero-concentrated differential privacy. At delta = 0 no "
+            "epsilon says so.",
+            f"Neighbours: {report.relation}.",
+        ]
     if math.isinf(report.epsilon):
         return [
             "NO PRIVACY: this table has no budget, so the run used exact answers (epsilon = inf). Whoever sees the "
             "messages or the result may learn anything about its records."
         ]
+    factor = f" = {math.exp(report.epsilon):.4g}" if report.epsilon < 700 else ""
     lines = [
         f"If any one record of {report.party!r} had been {report.change}, every set of outcomes of this run would have "
-        f"been at most e^{report.epsilon:.4g} = {math.exp(min(report.epsilon, 700)):.4g} times as likely, but for "
+        f"been at most e^{report.epsilon:.4g}{factor} times as likely, but for "
         f"a probability of {report.delta:.3g}. This holds for everything that left the party: towards the coordinator, the "
         "other parties and whoever sees the graph, whatever else they know.",
         f"Neighbours: {report.relation}.",

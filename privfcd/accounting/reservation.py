@@ -49,6 +49,9 @@ class Reservation:
         self._ended = False
         self._closing: Entry | None = None
 
+    def __copy__(self) -> Reservation:
+        raise TypeError("a reservation cannot be copied: two copies would spend the same plan twice")
+
     @property
     def event(self) -> DpEvent:
         """The whole plan, composed."""

@@ -8,7 +8,7 @@ from typing import Any
 
 import click
 
-from privfcd.cli.output import console, json_option, print_json, significant, write_text
+from privfcd.cli.output import console, json_option, print_json, significant
 
 HEADINGS = {
     "pairs": "pairs",
@@ -50,6 +50,7 @@ def regimes(epsilon: float, delta: float, pairs: str, csv_file: str | None, plot
     """
     from privfcd import checks
     from privfcd.audits import compare_regimes
+    from privfcd.reports import draw_regimes, write_whole
 
     try:
         counts = [int(part) for part in pairs.split(",")]
@@ -63,10 +64,8 @@ def regimes(epsilon: float, delta: float, pairs: str, csv_file: str | None, plot
         writer = csv.DictWriter(text, fieldnames=list(rows[0]))
         writer.writeheader()
         writer.writerows(rows)
-        write_text(csv_file, text.getvalue())
+        write_whole(csv_file, text.getvalue().encode())
     if plot:
-        from privfcd.reports import draw_regimes
-
         draw_regimes(rows, plot, epsilon=epsilon, delta=delta)
     if as_json:
         print_json({"epsilon": epsilon, "delta": delta, "rows": rows})

@@ -3,49 +3,29 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any
 
 import click
 
-from privfcd.cli.output import console, json_option, print_json, significant, write_text
+from privfcd.cli.output import console
+from privfcd.cli.results import check_outputs, finish, output_options
 
 if TYPE_CHECKING:
     import networkx as nx
 
-    from privfcd.algorithms.fed_sparse import FedSparseBNSL, RoundRecord
+    from privfcd.algorithms.fed_sparse import RoundRecord
     from privfcd.mechanisms import NoiseSource
 
-Function = TypeVar("Function", bound=Callable[..., Any])
-
-
-def output_options(function: Function) -> Function:
-    """Add the options that say where results go."""
-    for option in reversed(
-        [
-            click.option("--graph", "graphs", type=click.Path(dir_okay=False), multiple=True, metavar="FILE",
-                         help="Write the graph: .graphml, .dot, .json or .csv. May be repeated."),
-            click.option("--plot", type=click.Path(dir_okay=False), metavar="FILE",
-                         help="Draw the graph: .png, .svg or .pdf (extra `plot`)."),
-            click.option("--report", type=click.Path(dir_okay=False), metavar="FILE",
-                         help="Write the privacy report as text."),
-            click.option("--noise", type=click.Choice(["secure", "simulated"]), default="secure", show_default=True,
-                         help="Where noise comes from. Simulated noise protects nobody."),
-            click.option("--seed", type=int, default=None, help="Seed of simulated noise."),
-            json_option,
-        ]
-    ):  # fmt: skip
-        function = option(function)
-    return function
+DEMO_EPSILON = 5.0
 
 
 @click.command()
-@click.option("--epsilon", type=float, default=5.0, show_default=True, help="Budget of each party.")
+@click.option("--epsilon", type=float, default=None, show_default=str(DEMO_EPSILON), help="Budget of each party.")
 @click.option("--no-privacy", is_flag=True, help="Exact answers: epsilon = inf.")
 @output_options
-def demo(epsilon: float, no_privacy: bool, **output: Any) -> None:
+def demo(epsilon: float | None, no_privacy: bool, **output: Any) -> None:
     """Learn the Sachs graph from three hospitals (bundled data).
 
     The 7466 rows of Sachs et al. (2005), as log(1 + x), are split among three parties; each pays from a budget of its own,
@@ -59,22 +39,30 @@ def demo(epsilon: float, no_privacy: bool, **output: Any) -> None:
     """
     from privfcd.demo import PARTIES, TARGET, run_demo
 
+    if no_privacy and epsilon is not None:
+        raise click.UsageError("give --epsilon or --no-privacy, not both")
+    if not no_privacy and epsilon is None:
+        epsilon = DEMO_EPSILON
     noise = _noise(output)
     check_outputs(output)
     quiet = output["as_json"]
     if not quiet:
-        privacy = "no privacy" if no_privacy else f"epsilon = {epsilon:g} each"
+        privacy = "no privacy" if epsilon is None else f"epsilon = {epsilon:g} each"
         console(stderr=True).print(f"Sachs data, 7466 rows of 11 proteins, split among {', '.join(PARTIES)}; {privacy}")
     began = time.perf_counter()
     with _progress(quiet, _sachs_target()) as on_round:
-        result = run_demo(epsilon=None if no_privacy else epsilon, noise=noise, on_round=on_round)
-    _finish(result.model, time.perf_counter() - began, result.data.targets[TARGET], output)
+        result = run_demo(epsilon=epsilon, noise=noise, on_round=on_round)
+    finish(result.model, time.perf_counter() - began, result.data.targets[TARGET], output)
 
 
 @click.command()
 @click.argument("files", nargs=-1, required=True, type=click.Path())
-@click.option("--epsilon", type=float, default=None, help="Budget of each party; required unless --no-privacy.")
-@click.option("--delta", type=float, default=None, help="1/n² by default, n the party's own number of rows.")
+@click.option("--epsilon", type=float, default=None,
+              help="Budget of each party; with --ledger, what the run may spend of it, all that is left by default.")
+@click.option("--delta", type=float, default=None,
+              help="1/n² by default, n the party's own number of rows; with --ledger, the ledger's, in proportion.")
+@click.option("--ledger", "ledgers", type=click.Path(), multiple=True, metavar="FILE",
+              help="A party's ledger (privfcd ledger init), one for each file, in their order.")
 @click.option("--no-privacy", is_flag=True, help="Exact answers: epsilon = inf.")
 @click.option("--rounds", type=int, default=None, help="T, communication rounds.")
 @click.option("--updates", type=int, default=None, help="K, coordinate updates a round and party.")
@@ -97,6 +85,7 @@ def learn(
     files: tuple[str, ...],
     epsilon: float | None,
     delta: float | None,
+    ledgers: tuple[str, ...],
     no_privacy: bool,
     bounds: float | None,
     log1p: bool,
@@ -107,39 +96,48 @@ def learn(
     """Learn one causal graph from the tables of several parties.
 
     FILES are CSV or Parquet tables, one for each party, with the same columns in any order. Each party pays from a
-    budget of its own; nothing is read before everything is checked and paid for.
+    budget of its own; nothing is learnt from a row before everything is checked and paid for. With --ledger the budgets are
+    those of ledgers that add up all runs; without, nothing is remembered of what a run spent.
 
     \b
     Examples:
       privfcd learn a.csv b.csv c.csv --epsilon 5
       privfcd learn a.csv b.csv c.csv --epsilon 5 --bounds 20 --graph graph.graphml --plot graph.png
+      privfcd learn a.csv b.csv --ledger a.sqlite --ledger b.sqlite --epsilon 2
       privfcd learn a.csv b.csv c.csv --no-privacy --json
     """
-    from privfcd.graphs import read_graph
     from privfcd.learning import learn as learn_graph
     from privfcd.learning import private_tables
 
-    if no_privacy and epsilon is not None:
-        raise click.UsageError("give --epsilon or --no-privacy, not both")
-    if not no_privacy and epsilon is None:
-        raise click.UsageError("give --epsilon for a private run, or --no-privacy for one without any")
     parameters = {name: options.pop(name) for name in _PARAMETERS}
     parameters = {name: value for name, value in parameters.items() if value is not None}
+    if no_privacy and epsilon is not None:
+        raise click.UsageError("give --epsilon or --no-privacy, not both")
+    if not no_privacy and epsilon is None and not ledgers:
+        raise click.UsageError("give --epsilon or --ledger for a private run, or --no-privacy for one without any")
+    multiplier = parameters.get("noise_multiplier")
+    for name, value in (("--delta", delta), ("--noise-multiplier", multiplier), ("--bounds", bounds)):
+        if no_privacy and value is not None:
+            raise click.UsageError(f"leave out {name} or --no-privacy: exact answers have no {name[2:]}")
     noise = _noise(options)
-    check_outputs(options)
+    check_outputs(options, _read_files(files, ledgers, target))
     tables = private_tables(
-        list(files), epsilon=epsilon, delta=delta, private=not no_privacy, bounds=bounds, noise=noise, log1p=log1p
+        files,
+        epsilon=epsilon,
+        delta=delta,
+        private=not no_privacy,
+        bounds=bounds,
+        noise=noise,
+        ledgers=ledgers or None,
+        log1p=log1p,
     )
-    truth = None if target is None else read_graph(target)
-    if truth is not None and not set(truth) <= set(tables[0].columns):
-        unknown = sorted(set(truth) - set(tables[0].columns))
-        raise click.UsageError(f"--target {target!r} has variables that the tables do not have: {unknown}")
-    if truth is not None:
-        truth.add_nodes_from(tables[0].columns)
+    truth = None if target is None else _target(target, tables[0].columns)
+    if ledgers:
+        parameters.update(epsilon=epsilon, delta=delta)
     began = time.perf_counter()
     with _progress(options["as_json"], truth) as on_round:
         model = learn_graph(tables, center=center, on_round=on_round, **parameters)
-    _finish(model, time.perf_counter() - began, truth, options)
+    finish(model, time.perf_counter() - began, truth, options)
 
 
 _PARAMETERS = ("rounds", "updates", "clip", "step", "l1", "rho1", "rho2", "threshold", "noise_multiplier")
@@ -156,23 +154,29 @@ def _noise(options: dict[str, Any]) -> NoiseSource | None:
     return SimulatedNoise(0 if seed is None else seed)
 
 
-def check_outputs(options: dict[str, Any]) -> None:
-    """Refuse files that could not be written, before anything is charged."""
-    from importlib.util import find_spec
+def _read_files(files: Sequence[str], ledgers: Sequence[str], target: str | None) -> list[str]:
+    """Return all that a run reads, with the files that SQLite keeps beside a ledger."""
+    beside = [ledger + suffix for ledger in ledgers for suffix in ("", "-wal", "-shm", "-journal")]
+    return [*files, *beside, *([] if target is None else [target])]
 
-    for path, accepted in (
-        *((path, (".graphml", ".dot", ".json", ".csv")) for path in options["graphs"]),
-        (options["plot"], (".png", ".svg", ".pdf")),
-        (options["report"], None),
-    ):
-        if path is None:
-            continue
-        if accepted is not None and Path(path).suffix.lower() not in accepted:
-            raise click.UsageError(f"file {path!r} must end in one of {', '.join(accepted)}")
-        if not Path(path).resolve().parent.is_dir():
-            raise click.UsageError(f"the folder of {path!r} does not exist")
-    if options["plot"] and find_spec("matplotlib") is None:
-        raise click.UsageError("--plot needs Matplotlib: pip install 'privfcd[plot]'")
+
+def _target(path: str, columns: tuple[str, ...]) -> nx.DiGraph[str]:
+    """Return the known graph on all columns, or refuse one that no result could be compared with."""
+    from privfcd.errors import InvalidParameter
+    from privfcd.graphs import compare, read_graph
+
+    truth = read_graph(path)
+    unknown = sorted(set(truth) - set(columns))
+    if unknown:
+        raise click.UsageError(f"--target {path!r} has variables that the tables do not have: {unknown}")
+    truth.add_nodes_from(columns)
+    empty: nx.DiGraph[str] = truth.__class__()
+    empty.add_nodes_from(truth)
+    try:
+        compare(truth, empty)
+    except InvalidParameter as error:
+        raise click.UsageError(f"--target {path!r} cannot be compared with: {error}") from error
+    return truth
 
 
 def _sachs_target() -> nx.DiGraph[str]:
@@ -218,60 +222,3 @@ def _shd_text(record: RoundRecord, target: nx.DiGraph[str] | None) -> str:
 
     estimate = to_networkx(np.where(np.abs(record.weights) > record.threshold, record.weights, 0.0), record.columns)
     return f"SHD {compare(target, estimate).shd}, " if set(target) == set(estimate) else ""
-
-
-def _finish(model: FedSparseBNSL, seconds: float, target: nx.DiGraph[str] | None, options: dict[str, Any]) -> None:
-    """Write the files that were asked for, then print."""
-    from privfcd.graphs import write_graph
-    from privfcd.reports import draw_graph, privacy_text, run_summary
-
-    summary = run_summary(model, seconds, target)
-    for path in options["graphs"]:
-        write_graph(model.causal_graph_, path)
-    if options["plot"]:
-        draw_graph(model.causal_graph_, options["plot"], target=target, title="Learnt graph")
-    if options["report"]:
-        write_text(options["report"], privacy_text(model))
-    if options["as_json"]:
-        print_json(summary)
-        return
-    _print_graph(summary)
-    _print_privacy(model)
-    written = [*options["graphs"], *(options[name] for name in ("plot", "report") if options[name])]
-    if written:
-        console().print("Written: " + ", ".join(str(Path(path)) for path in written))
-    console().print(f"{seconds:.1f} seconds, {model.bytes_exchanged_:,} bytes exchanged")
-
-
-def _print_graph(summary: dict[str, Any]) -> None:
-    from rich.table import Table
-
-    table = Table(title=f"Graph: {len(summary['edges'])} edges", title_justify="left")
-    for heading in ("cause", "effect"):
-        table.add_column(heading)
-    table.add_column("weight", justify="right")
-    for edge in sorted(summary["edges"], key=lambda item: -abs(item["weight"])):
-        table.add_row(edge["from"], edge["to"], f"{edge['weight']:.4g}")
-    console().print(table)
-    metrics = summary["against_target"]
-    if metrics is not None:
-        console().print(
-            f"Against the target of {metrics['edges_true']} edges: SHD {metrics['shd']} (an empty graph has "
-            f"{metrics['edges_true']}), {metrics['directed_hits']} edges right, {metrics['undirected_hits']} right "
-            f"up to direction, F1 {metrics['f1']:.2f}"
-        )
-
-
-def _print_privacy(model: FedSparseBNSL) -> None:
-    from rich.table import Table
-
-    table = Table(title="Privacy, per party", title_justify="left")
-    table.add_column("party")
-    for heading in ("epsilon", "delta", "rho", "releases", "budget"):
-        table.add_column(heading, justify="right")
-    for report in model.privacy_report_:
-        releases = sum(part.drawn for part in report.parts)
-        numbers = [significant(value) for value in (report.epsilon, report.delta, report.rho)]
-        table.add_row(report.party, *numbers, f"{releases:,}", report.budget)
-    console().print(table)
-    console().print(f"Noise: {model.privacy_report_[0].noise}")

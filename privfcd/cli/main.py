@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Sequence
+import warnings
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import TextIO
 
 import click
 
@@ -12,6 +15,7 @@ from privfcd import __version__
 from privfcd.cli.audit import audit
 from privfcd.cli.compare import compare
 from privfcd.cli.learn import demo, learn
+from privfcd.cli.ledger import ledger
 from privfcd.cli.noise import noise
 from privfcd.errors import BudgetExceeded, PrivfcdError
 
@@ -24,11 +28,12 @@ def cli() -> None:
     """Private federated causal discovery.
 
     Learn a causal graph from several parties' tables within a privacy budget (demo, learn), compute the noise for a
-    target (noise), check mechanisms empirically (audit) and compare noise regimes (compare). Every command takes --json.
+    target (noise), keep budgets that last (ledger), check mechanisms empirically (audit) and compare noise regimes
+    (compare). Every command takes --json, but for `ledger export`, whose lines are JSON.
     """
 
 
-for command in (demo, learn, noise, audit, compare):
+for command in (demo, learn, noise, ledger, audit, compare):
     cli.add_command(command)
 
 
@@ -36,7 +41,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
     """Run the command line and exit with its code."""
     words = sys.argv[1:] if arguments is None else list(arguments)
     try:
-        code = cli.main(args=words, prog_name="privfcd", standalone_mode=False)
+        with _plain_warnings():
+            code = cli.main(args=words, prog_name="privfcd", standalone_mode=False)
     except click.UsageError as error:
         if "--json" in words:
             _print_error(type(error).__name__, error.format_message())
@@ -53,6 +59,32 @@ def main(arguments: Sequence[str] | None = None) -> None:
     except BrokenPipeError:
         sys.exit(0)
     sys.exit(code or 0)
+
+
+@contextmanager
+def _plain_warnings() -> Iterator[None]:
+    """Show what a ledger warns of as one line on stderr, each time, without the source line."""
+    from privfcd.accounting.journal_errors import LedgerWarning
+
+    with warnings.catch_warnings():
+        others = warnings.showwarning
+
+        def show(
+            message: Warning | str,
+            category: type[Warning],
+            filename: str,
+            lineno: int,
+            file: TextIO | None = None,
+            line: str | None = None,
+        ) -> None:
+            if issubclass(category, LedgerWarning):
+                click.echo(f"Warning: {message}", err=True)
+            else:
+                others(message, category, filename, lineno, file, line)
+
+        warnings.simplefilter("always", LedgerWarning)
+        warnings.showwarning = show
+        yield
 
 
 def _end(error: PrivfcdError, words: Sequence[str], code: int) -> None:

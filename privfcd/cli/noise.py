@@ -17,7 +17,7 @@ from privfcd.cli.output import console, json_option, print_json, significant
 @click.option("--gaussians", type=int, default=0, show_default=True, help="Releases with Gaussian noise.")
 @click.option("--laplaces", type=int, default=0, show_default=True, help="Releases with Laplace noise.")
 @click.option("--sensitivity", type=float, default=1.0, show_default=True, help="Sensitivity of every release.")
-@click.option("--accountant", default=None, help="Only this one: zcdp, zcdp-loose or pure. All by default.")
+@click.option("--accountant", default=None, help="Only this one: tight, zcdp, zcdp-loose or pure. All by default.")
 @json_option
 def noise(
     epsilon: float,
@@ -41,15 +41,14 @@ def noise(
     """
     from privfcd.accounting.calibration import calibrate
     from privfcd.accounting.registry import ACCOUNTANTS, DEFAULT_ACCOUNTANT
-    from privfcd.errors import InvalidParameter
 
     names = list(ACCOUNTANTS) if accountant is None else [accountant]
     counts = {"selections": selections, "gaussians": gaussians, "laplaces": laplaces}
     rows: list[dict[str, Any]] = []
+    left_out: dict[str, str] = {}
     for name in names:
-        if name == "pure" and accountant is None and gaussians:
-            continue
-        if name.startswith("zcdp") and accountant is None and delta == 0:
+        if name == "pure" and accountant is None and gaussians and delta:
+            left_out[name] = "no Gaussian noise is purely private"
             continue
         plan = calibrate(epsilon, delta, **counts, sensitivity=sensitivity, accountant=name)
         scale = plan.gaussian_scale or plan.selection_scale or plan.laplace_scale
@@ -69,12 +68,13 @@ def noise(
                 "delta": plan.delta,
             }
         )
-    if not rows:
-        raise InvalidParameter("delta must be above 0 for Gaussian noise, got 0: no Gaussian noise is purely private")
     if as_json:
-        print_json({"epsilon": epsilon, "delta": delta, "sensitivity": sensitivity, **counts, "plans": rows})
+        target = {"epsilon": epsilon, "delta": delta, "sensitivity": sensitivity}
+        print_json({**target, **counts, "plans": rows, "left_out": left_out})
         return
     _print(rows, epsilon, delta)
+    for name, why in left_out.items():
+        click.echo(f"{name}: {why}")
 
 
 def _print(rows: list[dict[str, Any]], epsilon: float, delta: float) -> None:

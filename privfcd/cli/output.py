@@ -6,7 +6,7 @@ import json
 import math
 import os
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -21,11 +21,14 @@ json_option = click.option("--json", "as_json", is_flag=True, help="Print one JS
 
 
 def console(*, stderr: bool = False) -> Console:
-    """Return the terminal; wide enough for tables where it is a file or a pipe."""
+    """Return the terminal; wide enough for tables where it is a file or a pipe. Text is printed as it is."""
     from rich.console import Console
 
-    made = Console(stderr=stderr, highlight=False)
-    return made if made.is_terminal else Console(stderr=stderr, highlight=False, width=120)
+    def made(width: int | None) -> Console:
+        return Console(stderr=stderr, highlight=False, markup=False, emoji=False, width=width)
+
+    terminal = made(None)
+    return terminal if terminal.is_terminal else made(120)
 
 
 def print_json(value: Any) -> None:
@@ -44,16 +47,39 @@ def jsonable(value: Any) -> Any:
     return value
 
 
-def write_text(path: str | os.PathLike[str], text: str) -> None:
-    """Write a whole file or nothing."""
-    target = Path(path)
+def check_writable(path: str | os.PathLike[str]) -> None:
+    """Refuse a file that could not be written, as far as can be known: its folder is tried out."""
+    target = Path(os.path.realpath(path))
+    if not target.parent.is_dir():
+        raise click.UsageError(f"the folder of {str(path)!r} does not exist")
+    if target.exists() and not target.is_file():
+        raise click.UsageError(f"cannot write {str(path)!r}: it is not a file")
     try:
-        handle, name = tempfile.mkstemp(dir=target.parent or ".", prefix=f".{target.name}.")
-        with os.fdopen(handle, "w", encoding="utf-8") as file:
-            file.write(text)
-        os.replace(name, target)
+        with tempfile.NamedTemporaryFile(dir=target.parent, prefix=f".{target.name[:40]}."):
+            longest = os.pathconf(target.parent, "PC_NAME_MAX") if hasattr(os, "pathconf") else 255
     except OSError as error:
-        raise click.UsageError(f"cannot write {str(target)!r}: {error.strerror}") from error
+        raise click.UsageError(f"cannot write {str(path)!r}: {error.strerror}") from error
+    if len(os.fsencode(target.name)) > longest:
+        raise click.UsageError(f"cannot write {str(path)!r}: the name is longer than {longest} bytes")
+
+
+def check_apart(outputs: Iterable[str], inputs: Iterable[str]) -> None:
+    """Refuse outputs that would be written over an input or over each other, whatever links lead there."""
+    taken = [(path, "is read in the same run") for path in inputs]
+    for path in outputs:
+        for other, why in taken:
+            if _same_file(path, other):
+                raise click.UsageError(f"cannot write {path!r}: {other!r} {why}")
+        taken.append((path, "is written in the same run"))
+
+
+def _same_file(one: str, other: str) -> bool:
+    if os.path.realpath(one) == os.path.realpath(other):
+        return True
+    try:
+        return os.path.samefile(one, other)
+    except OSError:
+        return False
 
 
 def significant(value: float, digits: int = 6) -> str:

@@ -31,7 +31,7 @@ _NORMS = ("l1", "l2", "linf")
 
 _UNNAMED = itertools.count(1)
 
-_DIRECT = 2**32
+_DIRECT = 2**31
 """First part of the stream keys of releases outside an algorithm; an algorithm's keys start with a party's number."""
 
 
@@ -123,6 +123,7 @@ class PrivateTable:
                 f"there, got {declared_rows!r} with {relation.name}"
             )
         self.noise: NoiseSource = SecureNoise() if noise is None else _checked_source(noise)
+        own = ledger is None
         if ledger is None:
             ledger = Ledger(budget, name=f"table-{next(_UNNAMED)}" if name is None else name)
         table = read_table(rows, columns=columns)
@@ -135,6 +136,8 @@ class PrivateTable:
         self._rows: Array = table.rows
         self._order: list[int] | None = None
         self._releases = itertools.count(1)
+        if not own:  # a ledger made here knows no other data set
+            ledger.note_rows(table.rows)
 
     @property
     def name(self) -> str:
@@ -297,6 +300,6 @@ def _declared_bounds(
     if len(values) != len(columns):
         raise InvalidParameter(f"bounds must have one number for each of {len(columns)} columns, got {len(values)}")
     checked = tuple(
-        checks.positive(f"bound of {column!r}", value) for column, value in zip(columns, values, strict=True)
+        checks.bound(f"bound of {column!r}", value) for column, value in zip(columns, values, strict=True)
     )
     return checked

@@ -7,7 +7,7 @@ import math
 import numpy as np
 
 from privfcd import checks
-from privfcd.accounting import gaussian_sigma
+from privfcd.accounting import PlanPart
 from privfcd.data.private import PrivateTable
 from privfcd.data.queries import SecondMoments
 from privfcd.errors import InvalidParameter
@@ -47,12 +47,19 @@ def table_moments(
     if row_norm is None:
         if table.bounds is None:
             raise InvalidParameter(f"row_norm must be given for {table.name!r}, which declares no bounds, got None")
-        row_norm = math.hypot(*table.bounds, *(() if centre is None else centre))
+        shift = np.zeros(table.n_columns) if centre is None else np.abs(centre)
+        row_norm = float(np.linalg.norm(np.array(table.bounds) + shift))
     if epsilon is None or delta is None:
         raise InvalidParameter(f"epsilon and delta must be given for a table with a budget, got {epsilon!r}, {delta!r}")
     query = SecondMoments(checks.positive("row_norm", row_norm), centre)
-    sigma = gaussian_sigma(epsilon, delta, query.sensitivity(table.n_rows, table.relation))
-    answer = table.release(query, AnalyticGaussian(sigma))
+    mechanism = AnalyticGaussian.calibrated(epsilon, delta, query.sensitivity(table.n_rows, table.relation))
+    if table.ledger.budget is not None and table.ledger.budget.notion == "approximate":
+        plan = [PlanPart(query.name, table.event(query, mechanism), 1)]
+        reservation = table.ledger.reserve(plan, query.name, delta=delta)
+        answer = table.release(query, mechanism, reservation=reservation)
+        reservation.close("released")
+    else:
+        answer = table.release(query, mechanism)
     return Moments(answer.matrix, table.n_rows, table.columns, answer.noise_sd, _mean(centre))
 
 

@@ -96,8 +96,10 @@ class SparseMatrix:
 
     def check(self, d: int, sender: str) -> None:
         """Raise PartyFailed unless this is a well-formed matrix of `d` columns."""
+        right_types = self.indices.dtype.kind in "iu" and self.values.dtype.kind == "f"
         inside = self.indices.ndim == 1 and bool(np.all((self.indices >= 0) & (self.indices < d * d)))
-        if self.d != d or not inside or self.values.shape != self.indices.shape:
+        once = inside and len(np.unique(self.indices)) == len(self.indices)
+        if self.d != d or not (right_types and once) or self.values.shape != self.indices.shape:
             raise PartyFailed(f"{sender} sent a malformed matrix: d = {self.d}, expected {d}")
         if not np.isfinite(self.values).all():
             raise PartyFailed(f"{sender} sent a matrix with entries that are not finite")

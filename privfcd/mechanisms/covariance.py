@@ -24,7 +24,14 @@ from dp_accounting import DpEvent
 from numpy.typing import ArrayLike
 
 from privfcd import checks
-from privfcd.accounting import REPLACE_ONE, NeighboringRelation, gaussian_event, gaussian_sigma
+from privfcd.accounting import (
+    ADD_OR_REMOVE_ONE,
+    REPLACE_ONE,
+    NeighboringRelation,
+    epsilon_of,
+    gaussian_event,
+    gaussian_sigma,
+)
 from privfcd.errors import InvalidParameter
 from privfcd.mechanisms.noise import Array, NoiseStream, finite
 
@@ -32,6 +39,10 @@ from privfcd.mechanisms.noise import Array, NoiseStream, finite
 def covariance_sensitivity(row_norm: float, n: int, relation: NeighboringRelation = REPLACE_ONE) -> float:
     """Return the Frobenius sensitivity of X'X / n for rows of norm at most `row_norm`; n is public."""
     row_norm = checks.non_negative("row_norm", row_norm)
+    if row_norm > 1e150:
+        raise checks.refuse("row_norm", row_norm, "at most 1e150")
+    if relation not in (REPLACE_ONE, ADD_OR_REMOVE_ONE):
+        raise checks.refuse("relation", relation, "REPLACE_ONE or ADD_OR_REMOVE_ONE")
     n = checks.count("n", n)
     return (math.sqrt(2) if relation is REPLACE_ONE else 1.0) * row_norm**2 / n
 
@@ -86,7 +97,10 @@ class AnalyticGaussian:
     @classmethod
     def calibrated(cls, epsilon: float, delta: float, sensitivity: float) -> AnalyticGaussian:
         """Return the mechanism with the least noise that is (epsilon, delta)-DP at this Frobenius `sensitivity`."""
-        return cls(gaussian_sigma(epsilon, delta, sensitivity))
+        mechanism = cls(gaussian_sigma(epsilon, delta, sensitivity))
+        while sensitivity and epsilon_of(mechanism.event(sensitivity), delta) > epsilon:
+            mechanism = cls(mechanism.scale * (1 + 1e-15))  # the event's multiplier is rounded down
+        return mechanism
 
     def event(self, sensitivity: float) -> DpEvent:
         """Return the cost of one release of a matrix of this Frobenius `sensitivity`."""

@@ -17,6 +17,7 @@ the second candidate's probability from 0.0163 into 0.0010 where a loss of 1 wou
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -25,7 +26,7 @@ from dp_accounting import DpEvent
 from numpy.typing import ArrayLike, NDArray
 
 from privfcd import checks
-from privfcd.accounting import selection_event
+from privfcd.accounting import BoundedRangeDpEvent, EpsilonDeltaDpEvent, selection_event
 from privfcd.errors import InvalidParameter
 from privfcd.mechanisms.noise import Array, NoiseStream, finite
 
@@ -46,12 +47,7 @@ class GumbelMax:
     kind: ClassVar[str] = "scores"
 
     def __post_init__(self) -> None:
-        if np.ndim(self.scale):
-            raise InvalidParameter(
-                f"scale must be one number for all candidates, got an array of shape {np.shape(self.scale)}: Gumbel "
-                "noise whose scale differs by candidate has no privacy guarantee"
-            )
-        checks.scale("scale", self.scale)
+        one_scale(self.scale)
 
     def event(self, sensitivity: float, *, monotone: bool = False) -> DpEvent:
         """Return the cost of one selection.
@@ -67,14 +63,33 @@ class GumbelMax:
 
     def release(self, scores: ArrayLike, stream: NoiseStream) -> int:
         """Return the index of the selected candidate."""
-        return stream.select(_checked(scores), self.scale)
+        return stream.select(checked_scores(scores), self.scale)
 
     def release_many(self, scores: ArrayLike, runs: int, stream: NoiseStream) -> NDArray[np.int64]:
         """Return `runs` independent selections, each of which costs one event: for audits and experiments."""
-        return stream.select_many(_checked(scores), self.scale, checks.count("runs", runs))
+        return stream.select_many(checked_scores(scores), self.scale, checks.count("runs", runs))
 
 
-def _checked(scores: ArrayLike) -> Array:
+def one_scale(scale: float) -> None:
+    """Raise InvalidParameter unless `scale` is one number of at least 0."""
+    if np.ndim(scale):
+        raise InvalidParameter(
+            f"scale must be one number for all candidates, got an array of shape {np.shape(scale)}: noise whose scale "
+            "differs by candidate has no privacy guarantee"
+        )
+    checks.scale("scale", scale)
+
+
+def pure_selection_event(sensitivity: float, scale: float, *, monotone: bool = False, extra: float = 0.0) -> DpEvent:
+    """Return the event of a selection of which only its pure epsilon is known: 2 D / b (D / b if monotone) + `extra`."""
+    event = selection_event(sensitivity, scale, monotone=monotone)
+    if not isinstance(event, BoundedRangeDpEvent):
+        return event
+    return EpsilonDeltaDpEvent(math.nextafter(event.eta + extra, math.inf) if extra else event.eta, 0.0)
+
+
+def checked_scores(scores: ArrayLike) -> Array:
+    """Return `scores` as one row of at least one finite number."""
     array = finite("scores", scores)
     if array.ndim != 1 or not array.size:
         raise InvalidParameter(f"scores must be one row of at least one candidate, got shape {array.shape}")

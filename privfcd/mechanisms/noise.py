@@ -37,6 +37,9 @@ class NoiseStream(Protocol):
     def select_many(self, scores: Array, scale: float, size: int) -> NDArray[np.int64]:
         """Return `size` independent selections."""
 
+    def permute_and_flip(self, scores: Array, scale: float) -> int:
+        """Return one selection by permute-and-flip (see `permute_and_flip`); the first maximum at scale 0."""
+
 
 class NoiseSource(Protocol):
     """A recipe for streams of samples."""
@@ -77,7 +80,10 @@ class SimulatedNoise:
         return f"simulated (seed {self.seed}): reproducible, NO protection"
 
     def stream(self, *key: int) -> NoiseStream:
-        """Return the stream of this `key`."""
+        """Return the stream of this `key`, whole numbers below 2³²."""
+        for part in key:
+            if isinstance(part, bool) or not isinstance(part, int | np.integer) or not 0 <= part < 2**32:
+                raise checks.refuse("key", key, "whole numbers in [0, 2**32)")
         return _SimulatedStream(np.random.default_rng(np.random.SeedSequence(self.seed, spawn_key=key)))
 
 
@@ -89,23 +95,29 @@ class _SimulatedStream:
 
     def gaussian(self, value: ArrayLike, scale: float | Array) -> Array:
         centre = finite("value", value)
-        return np.asarray(self._generator.normal(centre, scale), dtype=np.float64)
+        return _within_doubles(self._generator.normal(centre, checked_scale(scale, centre.shape)))
 
     def laplace(self, value: ArrayLike, scale: float | Array) -> Array:
         centre = finite("value", value)
-        return np.asarray(self._generator.laplace(centre, scale), dtype=np.float64)
+        return _within_doubles(self._generator.laplace(centre, checked_scale(scale, centre.shape)))
 
     def select(self, scores: Array, scale: float) -> int:
         if scale == 0:
             return int(np.argmax(scores))
-        return int(np.argmax(scores / scale + self._generator.gumbel(size=len(scores))))
+        return int(np.argmax(_exponents(scores, scale) + self._generator.gumbel(size=len(scores))))
 
     def select_many(self, scores: Array, scale: float, size: int) -> NDArray[np.int64]:
         if scale == 0:
             return np.full(size, np.argmax(scores), dtype=np.int64)
-        weights = np.exp((scores - scores.max()) / scale)
+        weights = np.exp(_exponents(scores, scale))
         cumulative = np.cumsum(weights)
         return np.searchsorted(cumulative, self._generator.random(size) * cumulative[-1], side="right").astype(np.int64)
+
+    def permute_and_flip(self, scores: Array, scale: float) -> int:
+        if scale == 0:
+            return int(np.argmax(scores))
+        heads = np.flatnonzero(np.log(self._generator.random(len(scores))) * scale <= scores - scores.max())
+        return int(heads[self._generator.integers(len(heads))])
 
 
 @dataclass(frozen=True)
@@ -139,7 +151,32 @@ def _secure_stream() -> NoiseStream:
 
 def finite(name: str, value: ArrayLike) -> Array:
     """Return `value` as a float array, refused where it is not finite: NaN has no sensitivity."""
-    array = np.asarray(value, dtype=np.float64)
+    array = np.asarray(value)
+    if array.dtype.kind not in "fiu":
+        raise InvalidParameter(f"{name} must be numbers, got an array of type {array.dtype}")
+    array = array.astype(np.float64, copy=False)
     if not np.isfinite(array).all():
         raise InvalidParameter(f"{name} must be finite, got {array[~np.isfinite(array)].flat[0]!r} among its entries")
     return array
+
+
+def checked_scale(scale: float | Array, shape: tuple[int, ...]) -> float | Array:
+    """Return a scale, or one for each entry of a value of this `shape`; each finite and at least 0."""
+    if np.ndim(scale) == 0:
+        return checks.scale("scale", float(scale))
+    scales = np.broadcast_to(np.asarray(scale, dtype=np.float64), np.broadcast_shapes(np.shape(scale), shape))
+    if scales.shape != shape or not (np.isfinite(scales) & (scales >= 0)).all():
+        raise InvalidParameter(f"scale must be finite, at least 0, and one number or of the value's shape {shape}")
+    return scales
+
+
+def _within_doubles(noisy: ArrayLike) -> Array:
+    """Return sums beyond the doubles as the largest double: post-processing."""
+    largest = np.finfo(np.float64).max
+    return np.asarray(np.clip(noisy, -largest, largest), dtype=np.float64)
+
+
+def _exponents(scores: Array, scale: float) -> Array:
+    """Return (scores - max) / scale, at most 0; -inf where that overflows."""
+    with np.errstate(over="ignore"):
+        return np.asarray((scores - scores.max()) / scale)

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from privfcd.mechanisms.noise import Array, NoiseStream, finite
+from privfcd.mechanisms.noise import Array, NoiseStream, checked_scale, finite
 
 
 @dataclass(frozen=True)
@@ -49,20 +49,21 @@ class _OpenDPStream:
     def select_many(self, scores: Array, scale: float, size: int) -> NDArray[np.int64]:
         return np.array([self.select(scores, scale) for _ in range(size)], dtype=np.int64)
 
+    def permute_and_flip(self, scores: Array, scale: float) -> int:
+        if scale == 0:
+            return int(np.argmax(scores))
+        return int(_opendp_measurement("permute and flip", float(scale))(scores.tolist()))
+
 
 def _elementwise(kind: str, value: ArrayLike, scale: float | Array) -> Array:
     centre = finite("value", value)
-    if np.ndim(scale) == 0:
-        if scale == 0:
-            return centre.copy()
-        noisy_all: Array = np.asarray(_opendp_measurement(kind, float(scale))(centre.ravel().tolist()))
-        return noisy_all.reshape(centre.shape)
-    scales = np.broadcast_to(np.asarray(scale, dtype=np.float64), centre.shape)
-    noisy = centre.copy()
+    scales = np.broadcast_to(checked_scale(scale, centre.shape), centre.shape)
+    noisy = np.array(centre)
     for one in np.unique(scales[scales > 0]):
         mask = scales == one
         noisy[mask] = _opendp_measurement(kind, float(one))(centre[mask].tolist())
-    return noisy
+    largest = np.finfo(np.float64).max
+    return np.clip(noisy, -largest, largest)
 
 
 @lru_cache(maxsize=4096)
@@ -76,4 +77,6 @@ def _opendp_measurement(kind: str, scale: float) -> Any:
             return dp.m.make_gaussian(vector, dp.l2_distance(T=float), scale=scale)
         case "laplace":
             return dp.m.make_laplace(vector, dp.l1_distance(T=float), scale=scale)
+        case "permute and flip":
+            return dp.m.make_noisy_max(vector, dp.linf_distance(T=float), dp.max_divergence(), scale=scale)
     return dp.m.make_noisy_max(vector, dp.linf_distance(T=float), dp.zero_concentrated_divergence(), scale=scale)

@@ -53,7 +53,7 @@ _LN2 = 0.6931471805599453
 _STEP_BITS = 10
 _WHOLE = 62
 _CEILING = 1.0 + 2.0**-20
-_CERTAIN = 2.0 ** (-1 / _STEPS) * (1 - 1e-6)
+CERTAIN = 2.0 ** (-1 / _STEPS) * (1 - 1e-6)
 _COIN_BITS = 53
 _BLOCK = 16384
 _GROUP = 256
@@ -72,6 +72,11 @@ def _table() -> Weights:
         steps.append(-(-power >> (digits - _WHOLE)))
         power = -(-power * root >> digits)
     return np.array(steps, dtype=np.uint64)
+
+
+def weight_bits(size: int) -> int:
+    """Return F of the module's text for so many candidates."""
+    return _WHOLE - size.bit_length()
 
 
 def _normalised(scores: Floats, peak: float, scale: float) -> tuple[Floats, float, float]:
@@ -119,7 +124,7 @@ def _kept(
     entropy: Entropy, coin: int, weight: int, score: float, peak: float, scale: float, size: int
 ) -> bool:
     """Step 3 for one candidate."""
-    if (coin + 1) * 2.0**-_COIN_BITS <= (1.0 - 1.0 / weight) * _CERTAIN and weight > 2:
+    if (coin + 1) * 2.0**-_COIN_BITS <= (1.0 - 1.0 / weight) * CERTAIN and weight > 2:
         return True
     if score == -math.inf:
         return False
@@ -173,7 +178,7 @@ def select_many(entropy: Entropy, scores: Floats, scale: float, peak: float, siz
         index = sums.searchsorted(entropy.below_many(total, len(open_)), side="right")
         coins = entropy.bits_many(_COIN_BITS, len(open_))
         weight = weights[index]
-        kept = (coins.astype(np.float64) + 1.0) * 2.0**-_COIN_BITS <= (1.0 - 1.0 / weight) * _CERTAIN
+        kept = (coins.astype(np.float64) + 1.0) * 2.0**-_COIN_BITS <= (1.0 - 1.0 / weight) * CERTAIN
         kept &= weight > 2
         for i in np.flatnonzero(~kept).tolist():
             j = int(index[i])

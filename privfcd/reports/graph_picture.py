@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import io
 import os
 from collections.abc import Iterable
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from privfcd import checks
 from privfcd.errors import InvalidParameter
+from privfcd.reports.files import write_whole
 
 if TYPE_CHECKING:
     import networkx as nx
@@ -30,9 +34,16 @@ def draw_graph(
         Colours edges as right, reversed or not in the target.
     title : str
         Written above.
+
+    Raises
+    ------
+    InvalidParameter
+        The graph has a cycle, there is no such folder, or the file cannot be written.
     """
     import networkx as nx
 
+    if not nx.is_directed_acyclic_graph(graph):
+        raise checks.refuse("graph", graph, "acyclic")
     layers = [sorted(layer) for layer in nx.topological_generations(graph)]
     place = {
         node: (index - (len(layer) - 1) / 2 + 0.23 * (depth % 2), -float(depth))
@@ -44,7 +55,7 @@ def draw_graph(
     from matplotlib.patches import FancyArrowPatch
 
     axes = figure.add_subplot()
-    largest = max((abs(weight) for *_, weight in graph.edges(data="weight", default=1.0)), default=1.0)
+    largest = max((abs(weight) for *_, weight in graph.edges(data="weight", default=1.0)), default=1.0) or 1.0
     for source, sink, weight in graph.edges(data="weight", default=1.0):
         bend = 0.0 if place[source][1] - place[sink][1] == 1 else 0.18
         axes.add_patch(
@@ -62,7 +73,7 @@ def draw_graph(
         )
     for node, (x, y) in place.items():
         axes.text(
-            x, y, node, ha="center", va="center", fontsize=10,
+            x, y, node, ha="center", va="center", fontsize=10, parse_math=False,
             bbox={"boxstyle": "round,pad=0.35", "facecolor": "white", "edgecolor": "#555555"},
         )  # fmt: skip
     _frame(axes, place.values())
@@ -71,8 +82,8 @@ def draw_graph(
             axes.plot([], [], color=colour, label=label)
         axes.legend(loc="lower right", fontsize=8, frameon=False)
     if title:
-        axes.set_title(title, fontsize=11)
-    figure.savefig(os.fspath(path), dpi=150)
+        axes.set_title(title, fontsize=11, parse_math=False)
+    save_figure(figure, path)
 
 
 def new_figure(size: tuple[float, float]) -> Figure:
@@ -82,6 +93,16 @@ def new_figure(size: tuple[float, float]) -> Figure:
     except ImportError as error:
         raise InvalidParameter("a picture needs Matplotlib: pip install 'privfcd[plot]'") from error
     return Figure(figsize=size, layout="constrained")
+
+
+def save_figure(figure: Figure, path: str | os.PathLike[str]) -> None:
+    """Write a figure, whole or not at all, in the format that the suffix says."""
+    kind = Path(path).suffix.lower().removeprefix(".")
+    if kind not in figure.canvas.get_supported_filetypes():
+        raise checks.refuse("path", os.fspath(path), "a file that ends in .png, .svg or .pdf")
+    picture = io.BytesIO()
+    figure.savefig(picture, format=kind, dpi=150)
+    write_whole(path, picture.getvalue())
 
 
 def _colour(source: str, sink: str, target: nx.DiGraph[str] | None) -> str:

@@ -6,7 +6,7 @@ import os
 from collections.abc import Sequence
 from typing import Any
 
-from privfcd.reports.graph_picture import new_figure
+from privfcd.reports.graph_picture import new_figure, save_figure
 
 LABELS = {
     "mangold-published": "Mangold 2023, as published (not proven)",
@@ -47,4 +47,4 @@ def draw_regimes(rows: Sequence[dict[str, Any]], path: str | os.PathLike[str], *
         axes.set_xlabel("selections, and as many updates")
         axes.grid(alpha=0.3)
     noise.legend(fontsize=7, frameon=False)
-    figure.savefig(os.fspath(path), dpi=150)
+    save_figure(figure, path)

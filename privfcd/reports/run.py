@@ -63,6 +63,9 @@ def privacy_text(model: FedSparseBNSL) -> str:
 
 
 def _plain(value: Any) -> Any:
-    if isinstance(value, float) and not math.isfinite(value):
-        return str(value)
-    return value.item() if hasattr(value, "item") else value
+    """Return a number, an array or a sequence of numbers as JSON can hold it."""
+    if hasattr(value, "tolist"):  # NumPy's numbers and arrays
+        value = value.tolist()
+    if isinstance(value, list | tuple):
+        return [_plain(item) for item in value]
+    return str(value) if isinstance(value, float) and not math.isfinite(value) else value

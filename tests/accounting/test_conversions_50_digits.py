@@ -140,7 +140,7 @@ def test_no_renyi_divergence_of_laplace_noise_exceeds_alpha_rho(epsilon: float) 
         assert rho <= epsilon * epsilon / 2 * (1 + 1e-15)
 
 
-# --- known faults ---
+# --- what went wrong once ------------------------------------------------------------------------------------------
 
 
 def test_gdp_to_delta_is_never_below_the_truth() -> None:

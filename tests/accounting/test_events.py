@@ -189,7 +189,7 @@ def test_events_without_a_cost_are_refused_by_name_at_any_depth(event: Any, name
                 leaves(outer)
 
 
-# --- known faults -------------------------------------------------------------------------------------------------
+# --- what went wrong once ------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("value", ["no", 1.0, [False]])

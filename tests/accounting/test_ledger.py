@@ -271,7 +271,7 @@ def test_a_request_that_arrives_twice_gets_the_same_bytes_and_pays_once() -> Non
         ledger.answer_once("m2", BoundedRangeDpEvent(0.6), lambda: pytest.fail("the rows were read"))
 
 
-# --- known faults -------------------------------------------------------------------------------------------------
+# --- what went wrong once ------------------------------------------------------------------------------------------
 
 INFINITE = [
     GaussianDpEvent(math.inf),

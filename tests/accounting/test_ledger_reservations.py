@@ -169,12 +169,9 @@ def test_an_open_ledgers_reservation_counts_too() -> None:
     reservation.close()
 
 
-# --- known faults -------------------------------------------------------------------------------------------------
+# --- what went wrong once ------------------------------------------------------------------------------------------
 
 
-@pytest.mark.xfail(
-    strict=True, reason="a shallow copy shares the counters but not the end: draws of what was given back"
-)
 def test_a_copy_cannot_draw_what_closing_gave_back() -> None:
     reservation = reserved()
     try:

@@ -186,13 +186,11 @@ def test_runs_that_are_no_count_are_refused_by_name(runs: Any) -> None:
 # --- known faults -------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.xfail(strict=True, reason="scores / scale overflows: equal infinities, the first of which is picked")
 @pytest.mark.filterwarnings("ignore::RuntimeWarning")
 def test_simulated_selection_finds_the_best_where_quotients_overflow() -> None:
     assert GumbelMax(1e-10).release([0.5e308, 1e308], SimulatedNoise(1).stream()) == 1
 
 
-@pytest.mark.xfail(strict=True, raises=RuntimeWarning, reason="the difference of the scores overflows in select_many")
 @pytest.mark.filterwarnings("error::RuntimeWarning")
 def test_simulated_selections_do_not_warn_of_overflow() -> None:
     assert GumbelMax(1.0).release_many([1e308, -1e308], 5, SimulatedNoise(1).stream()).tolist() == [0] * 5

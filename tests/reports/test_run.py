@@ -86,13 +86,11 @@ def test_the_promise_is_made_in_numbers_that_are_true() -> None:
     assert factor == pytest.approx(math.exp(model.privacy_report_[0].epsilon), rel=1e-3)
 
 
-@pytest.mark.xfail(strict=True, raises=ValueError, reason="an array has an item() too")
 def test_parameters_that_are_arrays_can_be_summed_up() -> None:
     model = fitted(pf.Budget(epsilon=50, delta=1e-5), smoothness=np.array([2.0, 3.0, 4.0]))
     assert json.dumps(run_summary(model, 1.0))
 
 
-@pytest.mark.xfail(strict=True, reason="a run without noise is said to have its noise from the operating system")
 def test_an_open_run_does_not_praise_its_noise() -> None:
     table = pf.PrivateTable(np.random.default_rng(0).normal(size=(40, 2)))
     text = privacy_text(pf.FedSparseBNSL(rounds=1, updates=1, step=0.5).fit([table]))

@@ -255,8 +255,8 @@ def _report(party: FedSparseParty, table: PrivateTable, settings: Settings) -> P
         reservation,
         delta=delta,
         relation=table.relation,
-        noise=table.noise.label,
-        secure=table.noise.secure,
+        noise="none: exact answers" if table.open else table.noise.label,
+        secure=table.noise.secure and not table.open,
         declared=declared,
         assumptions=ASSUMPTIONS if not table.open else (),
     )

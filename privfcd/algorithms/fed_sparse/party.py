@@ -149,7 +149,10 @@ class FedSparseParty:
         return messages.LocalUpdate(SparseMatrix.of(weights))
 
     def _finish(self) -> Empty:
+        """End the run cleanly: the coordinator says so from what it was sent. After an error nobody asks for this."""
         self._session = None
+        if self.reservation is not None:
+            self.reservation.close()
         return Empty()
 
     def _bounds(self) -> Array:

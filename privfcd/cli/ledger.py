@@ -1,0 +1,133 @@
+"""privfcd ledger: make a budget that lasts, look at it, verify it, export it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import click
+
+from privfcd.cli.output import console, json_option, print_json, significant
+
+PROBLEMS = 1
+
+
+@click.group()
+def ledger() -> None:
+    """Budgets that last: made once, charged by every run, refused when spent.
+
+    A ledger is one file. Each data set in it has a name and a budget, which all runs on that name share.
+    """
+
+
+@ledger.command()
+@click.argument("file", type=click.Path(dir_okay=False))
+@click.option("--name", required=True, help="The data set's name, to which the budget belongs.")
+@click.option("--epsilon", type=float, default=None, help="Budget; with --delta, or pure without.")
+@click.option("--delta", type=float, default=None, help="Delta of the budget.")
+@click.option("--rho", type=float, default=None, help="Budget under zCDP, instead of epsilon and delta.")
+@json_option
+def init(
+    file: str, name: str, epsilon: float | None, delta: float | None, rho: float | None, as_json: bool
+) -> None:
+    """Declare a data set's budget, in a new ledger or in one that is there.
+
+    It cannot be changed later. Declaring the same one again changes nothing. A pure budget (epsilon alone) pays for
+    Laplace noise and selections; `privfcd learn` needs a delta, or rho.
+
+    \b
+    Examples:
+      privfcd ledger init north.sqlite --name north --epsilon 5 --delta 1e-6
+      privfcd ledger init north.sqlite --name north --rho 0.5
+    """
+    from privfcd.accounting import Budget
+    from privfcd.accounting.ledger_tools import init_ledger
+
+    budget = Budget(epsilon=epsilon, delta=0.0 if delta is None else delta, rho=rho)
+    head = init_ledger(file, name, budget)
+    if as_json:
+        print_json({"path": file, "name": name, "budget": str(budget), "head": head})
+        return
+    console().print(f"{name!r} has the budget {budget} in {file}")
+    console().print(f"head {head}", soft_wrap=True)
+
+
+@ledger.command()
+@click.argument("file", type=click.Path(dir_okay=False))
+@json_option
+def show(file: str, as_json: bool) -> None:
+    """Show what is spent and left, and what was paid for and never finished.
+
+    \b
+    Example:
+      privfcd ledger show north.sqlite
+    """
+    from rich.table import Table
+
+    from privfcd.accounting.ledger_tools import show as read
+
+    held = read(file)
+    if as_json:
+        print_json(held)
+        return
+    table = Table(title=f"{file}: {held['entries']} entries since {held['created']}", title_justify="left")
+    table.add_column("data set")
+    table.add_column("account")
+    for heading in ("spent", "left", "cap"):
+        table.add_column(heading, justify="right")
+    table.add_column("last entry")
+    for name, data in held["data_sets"].items():
+        for account, amounts in data["accounts"].items() or [("no budget", {})]:
+            numbers = [amounts.get(key) for key in ("spent", "left", "cap")]
+            cells = ["-" if number is None else significant(number, 9) for number in numbers]
+            table.add_row(name, account, *cells, data["last"])
+    console().print(table)
+    for name, data in held["data_sets"].items():
+        for entry in data["unfinished"]:
+            console().print(
+                f"{name!r}, entry {entry['sequence']}: {entry['label']!r} was paid for on {entry['time']} and never closed. "
+                "If nothing runs any more, it ended early; what it took stays spent"
+            )
+        for entry in data["unanswered"]:
+            console().print(f"{name!r}, entry {entry['sequence']}: request {entry['request']!r} was paid, not answered")
+        console().print(f"head of {name!r}: {data['head']}", soft_wrap=True)
+    console().print(f"head: {held['head']}", soft_wrap=True)
+
+
+@ledger.command()
+@click.argument("file", type=click.Path(dir_okay=False))
+@click.option("--head", default=None, metavar="HEAD", help="A head that was kept elsewhere, as in a run's report.")
+@json_option
+def verify(file: str, head: str | None, as_json: bool) -> None:
+    """Recompute the chain and all balances. Exit code 1: something is wrong; nothing is repaired.
+
+    \b
+    Example:
+      privfcd ledger verify north.sqlite --head 7:3a0f...
+    """
+    from privfcd.accounting.ledger_tools import verify as recompute
+
+    found = recompute(file, head)
+    if as_json:
+        listed: dict[str, Any] = {"problems": list(found.problems), "notes": list(found.notes)}
+        print_json({"path": file, "ok": found.ok, "entries": found.entries, "head": found.head, **listed})
+    else:
+        click.echo(str(found))
+        if head is None and found.ok:
+            click.echo("whether newer entries were cut off, only a head that was kept elsewhere can tell (--head)")
+    if not found.ok:
+        raise click.exceptions.Exit(PROBLEMS)
+
+
+@ledger.command()
+@click.argument("file", type=click.Path(dir_okay=False))
+def export(file: str) -> None:
+    """Print the ledger as JSON lines: one about it, then one an entry. Without stored answers and row fingerprints.
+
+    \b
+    Example:
+      privfcd ledger export north.sqlite > north.jsonl
+    """
+    from privfcd.accounting.ledger_tools import export as lines
+
+    for line in lines(file):
+        click.echo(line)

@@ -1,0 +1,253 @@
+"""The command line's ledgers: made once, charged by every run, refused when spent, verified from outside."""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from privfcd.accounting.ledger_tools import verify_export
+
+Run = Callable[..., tuple[int, str, str]]
+QUICK = ["--rounds", "2", "--updates", "3", "--step", "0.5", "--bounds", "9", "--clip", "20"]
+FIXED = [*QUICK, "--noise", "simulated", "--seed", "3"]
+BUDGET = ["--epsilon", "5", "--delta", "1e-5"]
+
+
+@pytest.fixture
+def made(run: Run, tmp_path: Path) -> list[str]:
+    """Paths of three ledgers; their names are not those of the tables' files."""
+    paths = [str(tmp_path / f"{name}.sqlite") for name in "nsw"]
+    for path, name in zip(paths, ("clinic-n", "clinic-s", "clinic-w"), strict=True):
+        assert run("ledger", "init", path, "--name", name, *BUDGET)[0] == 0
+    return paths
+
+
+def options(ledgers: list[str]) -> list[str]:
+    return [word for path in ledgers for word in ("--ledger", path)]
+
+
+def shown(run: Run, path: str, name: str = "clinic-n") -> dict[str, float]:
+    code, out, _ = run("ledger", "show", path, "--json")
+    assert code == 0
+    accounts = json.loads(out)["data_sets"][name]["accounts"]
+    return {account: amounts["spent"] for account, amounts in accounts.items()}
+
+
+def test_runs_add_up_until_the_budget_is_spent(run: Run, files: list[str], made: list[str]) -> None:
+    words = ["learn", *files, *options(made), *FIXED]
+    code, out, err = run(*words, "--epsilon", "2", "--json")
+    summary = json.loads(out)
+    assert code == 0 and err == ""
+    parties = summary["privacy"]["parties"]
+    assert [party["party"] for party in parties] == ["clinic-n", "clinic-s", "clinic-w"]
+    for party in parties:
+        assert 1.99 < party["epsilon"] <= 2 and party["delta"] == pytest.approx(4e-6)
+        assert party["left"] == "(epsilon, delta) = (3, 6e-06)"
+    assert shown(run, made[0]) == pytest.approx({"epsilon": 2, "delta": 4e-6})
+
+    code, out, err = run(*words, "--epsilon", "4")
+    assert code == 3 and out == "" and "asked epsilon 4, spent 2, left 3 of 5" in err
+    assert shown(run, made[0]) == pytest.approx({"epsilon": 2, "delta": 4e-6}), "a refusal changes nothing"
+
+    code, out, _ = run(*words)
+    assert code == 0 and "head" in out
+    for path, name in zip(made, ("clinic-n", "clinic-s", "clinic-w"), strict=True):
+        assert shown(run, path, name) == pytest.approx({"epsilon": 5, "delta": 1e-5})
+    code, out, err = run(*words, "--json")
+    assert code == 3 and err == "" and json.loads(out)["error"] == "BudgetExceeded"
+    assert "nothing is left" in json.loads(out)["message"]
+
+
+def test_one_partys_spent_budget_charges_nobody(run: Run, files: list[str], made: list[str]) -> None:
+    spent = ["learn", files[0], files[1], *options([made[0], made[1]]), *FIXED]
+    assert run(*spent)[0] == 0
+    assert run("learn", *files, *options(made), *FIXED)[0] == 3
+    assert shown(run, made[2], "clinic-w") == {"epsilon": 0, "delta": 0}
+
+
+def test_the_reports_head_tells_an_old_copy_from_the_ledger(
+    run: Run, files: list[str], made: list[str], tmp_path: Path
+) -> None:
+    old = Path(made[0]).read_bytes()
+    report = tmp_path / "report.txt"
+    code, out, _ = run("learn", *files, *options(made), *FIXED, "--epsilon", "1", "--report", str(report), "--json")
+    assert code == 0
+    head = json.loads(out)["privacy"]["parties"][0]["head"]
+    assert f"Ledger: head {head} (keep it" in report.read_text()
+    assert run("ledger", "verify", made[0], "--head", head)[0] == 0
+    code, out, _ = run("ledger", "verify", made[0], "--json")
+    assert code == 0 and json.loads(out)["head"] == head and json.loads(out)["ok"] is True
+    assert json.loads(out)["notes"] == [], "the run was closed"
+
+    run("learn", *files, *options(made), *FIXED, "--epsilon", "1")
+    assert run("ledger", "verify", made[0], "--head", head)[0] == 0, "an earlier head stays in the chain"
+    for leftover in tmp_path.glob("n.sqlite*"):
+        leftover.unlink()
+    Path(made[0]).write_bytes(old)
+    code, out, _ = run("ledger", "verify", made[0])
+    assert code == 0 and "only a head that was kept elsewhere can tell" in out
+    code, out, _ = run("ledger", "verify", made[0], "--head", head)
+    assert code == 1 and "WRONG" in out and "cut off" in out
+
+
+def test_an_edited_balance_is_found_and_grants_nothing(run: Run, files: list[str], made: list[str]) -> None:
+    assert run("learn", *files, *options(made), *FIXED)[0] == 0
+    with sqlite3.connect(made[1]) as connection:
+        columns = [row[1] for row in connection.execute("PRAGMA table_info(accounts)")]
+        spent = next(column for column in columns if "spent" in column)
+        connection.execute(f"UPDATE accounts SET {spent} = replace({spent}, {spent}, substr('{'0' * 60}', 1, length({spent})))")
+    connection.close()
+    code, out, _ = run("ledger", "verify", made[1], "--json")
+    assert code == 1 and not json.loads(out)["ok"] and json.loads(out)["problems"]
+    code, out, err = run("learn", *files, *options(made), *FIXED)
+    assert code in (2, 3) and out == "" and err.startswith("Error: ")
+
+
+def test_the_export_verifies_by_itself(run: Run, files: list[str], made: list[str]) -> None:
+    run("learn", *files, *options(made), *FIXED, "--epsilon", "1")
+    code, out, _ = run("ledger", "export", made[0])
+    lines = out.splitlines()
+    assert code == 0 and [json.loads(line)["kind"] for line in lines[1:]][:2] == ["open", "reserve"]
+    assert json.loads(lines[-1])["kind"] == "close"
+    verdict = verify_export(lines, json.loads(run("ledger", "show", made[0], "--json")[1])["head"])
+    assert verdict.ok and verdict.entries == len(lines) - 1
+
+
+def test_init_says_the_budget_once_and_for_all(run: Run, tmp_path: Path) -> None:
+    path = str(tmp_path / "a.sqlite")
+    code, out, _ = run("ledger", "init", path, "--name", "one", "--epsilon", "1", "--delta", "1e-6")
+    assert code == 0 and "(epsilon, delta) = (1, 1e-06)" in out and "head 1:" in out
+    code, out, _ = run("ledger", "init", path, "--name", "two", "--rho", "0.5", "--json")
+    assert code == 0 and json.loads(out)["budget"] == "rho = 0.5 (zCDP)"
+    head = json.loads(out)["head"]
+    assert json.loads(run("ledger", "init", path, "--name", "two", "--rho", "0.5", "--json")[1])["head"] == head
+    code, _, err = run("ledger", "init", path, "--name", "two", "--rho", "0.6")
+    assert code == 2 and "must be the declared one (rho = 0.5), got rho = 0.6" in err
+    code, out, _ = run("ledger", "show", path)
+    assert code == 0 and "one" in out and "two" in out and f"head of 'two': {head}" in out
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["--name", "x"], "give either epsilon or rho"),
+        (["--name", "x", "--epsilon", "1", "--rho", "1"], "give either epsilon or rho"),
+        (["--name", "x", "--rho", "1", "--delta", "1e-6"], "takes no delta"),
+        (["--name", "x", "--epsilon", "0"], "epsilon must be"),
+        (["--name", "x", "--epsilon", "nan"], "epsilon must be"),
+        (["--name", "x", "--epsilon", "1", "--delta", "1"], "delta must be in [0, 1)"),
+        (["--name", "", "--epsilon", "1"], "name must be a non-empty text"),
+        (["--epsilon", "1"], "Missing option '--name'"),
+    ],
+)
+def test_init_refuses_what_is_no_budget(run: Run, tmp_path: Path, words: list[str], message: str) -> None:
+    code, out, err = run("ledger", "init", str(tmp_path / "a.sqlite"), *words)
+    assert code == 2 and out == "" and message in err
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_ledger_is_never_made_by_accident(run: Run, files: list[str], made: list[str], tmp_path: Path) -> None:
+    missing = str(tmp_path / "nowhere.sqlite")
+    for words in (
+        ["learn", *files, *options([made[0], made[1], missing]), *FIXED],
+        ["ledger", "show", missing],
+        ["ledger", "verify", missing],
+        ["ledger", "export", missing],
+    ):
+        code, out, err = run(*words)
+        assert code == 2 and out == "" and "there is no ledger at" in err, words
+        assert not Path(missing).exists()
+    foreign = tmp_path / "foreign.sqlite"
+    foreign.write_text("not a ledger, but of some length " * 10)
+    before = foreign.read_bytes()
+    code, out, err = run("learn", *files, *options([made[0], made[1], str(foreign)]), *FIXED)
+    assert code == 2 and "not a privfcd ledger" in err and foreign.read_bytes() == before
+
+
+def test_one_ledger_may_hold_all_data_sets(run: Run, files: list[str], tmp_path: Path) -> None:
+    path = str(tmp_path / "all.sqlite")
+    for name in ("north", "south", "west"):
+        run("ledger", "init", path, "--name", name, *BUDGET)
+    code, out, _ = run("learn", *files, *options([path] * 3), *FIXED, "--epsilon", "1", "--json")
+    assert code == 0
+    assert [party["party"] for party in json.loads(out)["privacy"]["parties"]] == ["north", "south", "west"]
+    assert run("ledger", "verify", path)[0] == 0
+    other = str(Path(files[0]).rename(tmp_path / "elsewhere.csv"))
+    code, _, err = run("learn", other, *files[1:], *options([path] * 3), *FIXED, "--epsilon", "1")
+    assert code == 2 and "one called 'elsewhere' as the table, got ['north', 'south', 'west']" in err
+
+
+def test_the_same_rows_under_another_name_are_told(run: Run, files: list[str], tmp_path: Path) -> None:
+    path = str(tmp_path / "all.sqlite")
+    for name in ("north", "south", "again"):
+        run("ledger", "init", path, "--name", name, *BUDGET)
+    again = tmp_path / "again.csv"
+    lines = Path(files[0]).read_text().splitlines(keepends=True)
+    again.write_text("".join([lines[0], *lines[:0:-1]]))
+    assert run("learn", files[0], files[1], *options([path] * 2), *FIXED, "--epsilon", "1")[2] == ""
+    code, _, err = run("learn", str(again), files[1], *options([path] * 2), *FIXED, "--epsilon", "1")
+    assert code == 0 and err.startswith("Warning: the rows of 'again' are also those of 'north'") and ".py" not in err
+
+
+def test_ledgers_that_do_not_fit_the_run_are_refused(
+    run: Run, files: list[str], made: list[str], tmp_path: Path
+) -> None:
+    from privfcd.accounting.ledger_tools import init_ledger
+
+    pure, rho, unlimited, same = (str(tmp_path / f"{name}.sqlite") for name in ("pure", "rho", "open", "same"))
+    run("ledger", "init", pure, "--name", "pure", "--epsilon", "5")
+    run("ledger", "init", rho, "--name", "rho", "--rho", "0.5")
+    run("ledger", "init", same, "--name", "clinic-n", *BUDGET)
+    init_ledger(unlimited, "open", None)
+    two = made[:2]
+    heads = [run("ledger", "verify", path)[1] for path in made]
+    for ledgers, extra, message in (
+        (two, [], "ledgers must be one for each of 3 tables, in their order, got 2"),
+        ([*two, made[0]], [], "different ones, with different names, got 'clinic-n' twice"),
+        ([*two, same], [], "different ones, with different names, got 'clinic-n' twice"),
+        ([*two, pure], [], "is pure (delta = 0)"),
+        ([*two, rho], ["--epsilon", "1"], "delta must be given with epsilon"),
+        ([*two, unlimited], [], "'open' has no budget: only a run without privacy"),
+        (made, ["--epsilon", "0"], "epsilon must be a finite number above 0"),
+        (made, ["--delta", "2"], "delta must be in (0, 1)"),
+        (made, ["--epsilon", "1", "--noise-multiplier", "3"], "give epsilon or noise_multiplier"),
+    ):
+        code, out, err = run("learn", *files, *options(ledgers), *FIXED, *extra)
+        assert code == 2 and out == "" and message in err, (message, err)
+    open_words = ["--rounds", "1", "--updates", "1", "--no-privacy"]
+    code, _, err = run("learn", *files, *options(made), *open_words)
+    assert code == 2 and "from which a run without privacy cannot be paid" in err
+    assert [run("ledger", "verify", path)[1] for path in made] == heads, "nothing was charged"
+    assert run("learn", files[2], *options([unlimited]), *open_words)[0] == 0
+    assert "no budget" in run("ledger", "show", unlimited)[1]
+    assert run("learn", files[2], *options([rho]), *FIXED)[0] == 0
+
+
+@pytest.mark.parametrize("suffix", ["", "-wal", "-shm"])
+def test_results_do_not_write_over_a_ledger(run: Run, files: list[str], made: list[str], suffix: str) -> None:
+    before = Path(made[1]).read_bytes()
+    code, _, err = run("learn", *files, *options(made), *FIXED, "--report", made[1] + suffix)
+    assert code == 2 and "is read in the same run" in err.replace("\n", " ")
+    assert Path(made[1]).read_bytes() == before
+
+
+def test_a_run_that_ended_early_is_told(
+    run: Run, files: list[str], made: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from privfcd.algorithms.fed_sparse.party import FedSparseParty
+
+    def interrupted(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(FedSparseParty, "_update", interrupted)
+    code, _, err = run("learn", *files, *options(made), *FIXED, "--epsilon", "2")
+    assert code == 130 and "stays spent" in err
+    assert shown(run, made[0])["epsilon"] == pytest.approx(2), "nothing goes back by itself"
+    code, out, _ = run("ledger", "show", made[0])
+    assert code == 0 and "never closed" in out and "'Fed-Sparse-BNSL'" in out
+    code, out, _ = run("ledger", "verify", made[0])
+    assert code == 0 and "note: " in out

@@ -25,12 +25,24 @@ _HOMES = {
         "calibrate",
         "epsilon_of",
     ],
-    "mechanisms": ["AnalyticGaussian", "Gaussian", "GumbelMax", "Laplace", "SecureNoise", "SimulatedNoise"],
+    "mechanisms": [
+        "AnalyticGaussian",
+        "Gaussian",
+        "GaussianVector",
+        "GumbelMax",
+        "Laplace",
+        "LaplaceNoisyMax",
+        "LaplaceVector",
+        "PermuteAndFlip",
+        "SecureNoise",
+        "SimulatedNoise",
+        "TopM",
+    ],
     "data": ["PrivateTable", "table_moments"],
     "moments": ["Moments"],
     "algorithms": ["FedSparseBNSL"],
     "learning": ["learn"],
-    "audits": ["AuditReport", "Claim", "audit", "compare_regimes", "search_sensitivity"],
+    "audits": ["AuditReport", "Claim", "audit", "check_sampler", "compare_regimes", "search_sensitivity"],
     "errors": [
         "BudgetExceeded",
         "ConvergenceFailure",
@@ -63,6 +75,7 @@ if TYPE_CHECKING:
     from privfcd.audits import AuditReport as AuditReport
     from privfcd.audits import Claim as Claim
     from privfcd.audits import audit as audit
+    from privfcd.audits import check_sampler as check_sampler
     from privfcd.audits import compare_regimes as compare_regimes
     from privfcd.audits import search_sensitivity as search_sensitivity
     from privfcd.data import PrivateTable as PrivateTable
@@ -79,10 +92,15 @@ if TYPE_CHECKING:
     from privfcd.learning import learn as learn
     from privfcd.mechanisms import AnalyticGaussian as AnalyticGaussian
     from privfcd.mechanisms import Gaussian as Gaussian
+    from privfcd.mechanisms import GaussianVector as GaussianVector
     from privfcd.mechanisms import GumbelMax as GumbelMax
     from privfcd.mechanisms import Laplace as Laplace
+    from privfcd.mechanisms import LaplaceNoisyMax as LaplaceNoisyMax
+    from privfcd.mechanisms import LaplaceVector as LaplaceVector
+    from privfcd.mechanisms import PermuteAndFlip as PermuteAndFlip
     from privfcd.mechanisms import SecureNoise as SecureNoise
     from privfcd.mechanisms import SimulatedNoise as SimulatedNoise
+    from privfcd.mechanisms import TopM as TopM
     from privfcd.moments import Moments as Moments
 
 

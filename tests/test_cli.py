@@ -162,6 +162,41 @@ def test_noise_prints_the_scale_for_a_target(run: Run) -> None:
         assert code == 2 and json.loads(out)["error"] == "InvalidParameter" and err == "", extra
 
 
+@pytest.mark.parametrize(
+    ("counts", "delta", "names", "left_out"),
+    [
+        ({"gaussians": 1}, "1e-6", ["tight", "zcdp", "zcdp-loose"], ["pure"]),
+        ({"laplaces": 3}, "0", ["tight", "zcdp", "zcdp-loose", "pure"], []),
+        ({"laplaces": 3}, "1e-6", ["tight", "zcdp", "zcdp-loose", "pure"], []),
+        ({"selections": 4}, "0", ["tight", "zcdp", "zcdp-loose", "pure"], []),
+        ({"selections": 4, "gaussians": 2, "laplaces": 3}, "1e-6", ["tight", "zcdp", "zcdp-loose"], ["pure"]),
+        ({"selections": 2000, "gaussians": 2000}, "4e-8", ["tight", "zcdp", "zcdp-loose"], ["pure"]),
+    ],
+)
+def test_noise_puts_the_accountants_side_by_side(
+    run: Run, counts: dict[str, int], delta: str, names: list[str], left_out: list[str]
+) -> None:
+    words = ["noise", "--epsilon", "1", "--delta", delta, "--sensitivity", "2"]
+    words += [word for name, count in counts.items() for word in (f"--{name}", str(count))]
+    code, out, err = run(*words, "--json")
+    answer = json.loads(out)
+    plans = {plan["accountant"]: plan for plan in answer["plans"]}
+    assert code == 0 and err == "" and list(plans) == names and list(answer["left_out"]) == left_out
+    assert [name for name, plan in plans.items() if plan["default"]] == ["tight"]
+    scales = [plan["scale"] for plan in plans.values()]
+    assert scales == sorted(scales) or scales[0] == pytest.approx(min(scales)), "nobody needs less than the tight one"
+    for plan in plans.values():
+        assert 0.999999 < plan["epsilon_spent"] <= 1
+        deviations = {"gaussians": 1.0, "selections": 1.2825498301618641, "laplaces": 1.4142135623730951}
+        for kind, key in (("gaussians", "gaussian_sd"), ("selections", "selection_sd"), ("laplaces", "laplace_sd")):
+            if kind in counts:
+                assert plan[key] == pytest.approx(plan["scale"] * deviations[kind], rel=1e-12)
+            else:
+                assert plan[key] is None
+    code, out, _ = run(*words)
+    assert code == 0 and "tight (default)" in out and all(name in out for name in [*names, *left_out])
+
+
 @pytest.mark.parametrize("words", [[], ["learn"], ["nonsense"], ["learn", "--nonsense"], ["noise"]])
 def test_words_that_are_not_understood_end_with_2(run: Run, words: list[str]) -> None:
     code, _, err = run(*words)
@@ -218,3 +253,34 @@ def test_names_that_look_like_closing_tags_do_not_end_the_run(run: Run, write_ta
     made = [write_table(tmp_path / f"{k}.csv", k, ("x", "ratio [/x]", "c")) for k in range(2)]
     code, out, _ = run("learn", *made, *OPEN)
     assert code == 0 and "ratio [/x]" in out
+
+
+def test_names_with_dollars_and_emoji_codes_are_printed_and_drawn_as_they_are(
+    run: Run, write_table: Write, tmp_path: Path
+) -> None:
+    names = ("$\\fr$", ":smile: [red]", "c")
+    made = [write_table(tmp_path / f"{k}.csv", k, names) for k in range(2)]
+    plot = tmp_path / "graph.png"
+    code, out, err = run("learn", *made, *OPEN, "--plot", str(plot))
+    assert code == 0 and err == "" and names[0] in out and names[1] in out and plot.stat().st_size > 1000
+
+
+def test_an_open_run_names_no_source_of_noise(run: Run, files: list[str]) -> None:
+    code, out, _ = run("learn", *files, *OPEN)
+    assert code == 0 and "Noise: none" in out and "secure" not in out
+    parties = json.loads(run("learn", *files, *OPEN, "--json")[1])["privacy"]["parties"]
+    assert all(party["noise"].startswith("none") and not party["secure"] and party["head"] == "" for party in parties)
+
+
+def test_help_does_not_wait_for_heavy_imports(tmp_path: Path) -> None:
+    code = (
+        "import sys; from privfcd.cli import main\n"
+        "try: main(['learn', '--help'])\n"
+        "except SystemExit: pass\n"
+        "loaded = {'pandas', 'matplotlib', 'dp_accounting', 'scipy', 'networkx'} & set(sys.modules)\n"
+        "sys.exit(f'imported {loaded}' if loaded else 0)"
+    )
+    home = str(Path(privfcd.__file__).parents[1])
+    environment = {**os.environ, "PYTHONPATH": home}
+    done = subprocess.run([sys.executable, "-c", code], cwd=tmp_path, env=environment, capture_output=True, text=True)
+    assert done.returncode == 0 and done.stdout.startswith("Usage: privfcd learn"), done.stderr

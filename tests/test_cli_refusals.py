@@ -167,3 +167,72 @@ def test_options_that_a_run_without_privacy_cannot_keep_are_refused(
     run: Run, files: list[str], extra: list[str]
 ) -> None:
     assert run("learn", *files, *OPEN, *extra)[0] == 2
+
+
+def test_demo_takes_one_of_epsilon_and_no_privacy(run: Run) -> None:
+    code, out, err = run("demo", "--epsilon", "2", "--no-privacy")
+    assert code == 2 and out == "" and "not both" in err
+
+
+@pytest.mark.parametrize("way", ["as given", "relative", "symbolic link", "hard link"])
+@pytest.mark.parametrize("given", ["table", "target"])
+def test_no_way_to_a_file_that_is_read_leads_to_writing_over_it(
+    run: Run, files: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, way: str, given: str
+) -> None:
+    target = tmp_path / "target.csv"
+    target.write_text("from,to\na,b\n")
+    read = target if given == "target" else Path(files[1])
+    path = tmp_path / "link.csv"
+    match way:
+        case "as given":
+            path = read
+        case "relative":
+            (tmp_path / "sub").mkdir()
+            monkeypatch.chdir(tmp_path / "sub")
+            path = Path("..") / read.name
+        case "symbolic link":
+            path.symlink_to(read)
+        case "hard link":
+            path.hardlink_to(read)
+    before = read.read_bytes()
+    code, _, err = run("learn", *files, *OPEN, "--target", str(target), "--graph", str(path))
+    assert code == 2 and "is read in the same run" in err.replace("\n", " ") and read.read_bytes() == before
+
+
+def test_outputs_do_not_write_over_each_other(run: Run, files: list[str], tmp_path: Path) -> None:
+    path = str(tmp_path / "out.csv")
+    (tmp_path / "other.csv").symlink_to(path)
+    for words in (["--graph", path, "--report", path], ["--graph", path, "--graph", str(tmp_path / "other.csv")]):
+        code, _, err = run("learn", *files, *OPEN, *words)
+        assert code == 2 and "is written in the same run" in err.replace("\n", " ") and not Path(path).exists()
+
+
+@pytest.mark.parametrize("name", ["/dev/null", "x" * 300], ids=["device", "long name"])
+def test_places_that_are_no_files_are_refused(run: Run, files: list[str], tmp_path: Path, name: str) -> None:
+    code, _, err = run("learn", *files, *OPEN, "--report", name if name.startswith("/") else str(tmp_path / name))
+    assert code == 2 and "cannot write" in err
+
+
+@pytest.mark.parametrize("as_json", [False, True])
+def test_a_result_that_cannot_be_written_is_still_printed(
+    run: Run, files: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, as_json: bool
+) -> None:
+    import privfcd.graphs
+    import privfcd.reports
+
+    def full(*_: Any, **__: Any) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(privfcd.graphs, "write_graph", full)
+    monkeypatch.setattr(privfcd.reports, "draw_graph", full)
+    graph, plot, report = (str(tmp_path / name) for name in ("graph.json", "plot.png", "report.txt"))
+    words = ["--graph", graph, "--plot", plot, "--report", report, *(["--json"] if as_json else [])]
+    code, out, err = run("learn", *files, "--epsilon", "5", *FIXED, *words)
+    assert code == 2 and Path(report).read_text().count("Privacy report for") == 3
+    if as_json:
+        answer = json.loads(out)
+        assert err == "" and answer["error"] == "NotWritten" and answer["privacy"]["parties"] and "edges" in answer
+        assert graph in answer["message"] and plot in answer["message"] and report not in answer["message"]
+    else:
+        assert "Privacy, per party" in out and f"Written: {report}" in out.replace("\n", "")
+        assert err.count("No space left on device") == 2 and graph in err and plot in err and "paid for" in err

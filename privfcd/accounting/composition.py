@@ -21,7 +21,6 @@ from privfcd.accounting.conversions import pure_rho
 from privfcd.accounting.curves import (
     EPS,
     Curve,
-    convex_minorant,
     discrete_laplace_curve,
     gaussian_values,
     laplace_curve,
@@ -211,6 +210,8 @@ class Composition:
                     spread += dominating
                     support += count * most
             if math.isfinite(variance) and curves:
+                large = sum(1 for part, _ in parts) - len(curves)
+                curves[0] = curves[0].raised(large * ALLOWANCE)
                 yield _together(curves, min(support, reach_of(spread, level))), variance * (1 + 4 * EPS)
 
 
@@ -304,9 +305,8 @@ def _curve(part: float | PureRelease, count: int, variance: float, level: float)
     reach = reach_of(variance, level)
     curve = selection_curve(part, count, reach) if isinstance(part, float) else part.curve(count, reach)
     gaussian = gaussian_values(variance, curve.nodes()) + ALLOWANCE
-    if np.all(curve.values <= gaussian):
-        return curve
-    return convex_minorant(Curve(curve.step, np.minimum(curve.values, gaussian)))
+    # the true curve is convex in exp(e), so a chord between two of its upper bounds is one, whichever they are
+    return Curve(curve.step, np.minimum(curve.values, gaussian))
 
 
 def _together(curves: list[Curve], reach: float) -> Curve:

@@ -78,9 +78,13 @@ class Curve:
         index = np.minimum(position, last - 1).astype(int)
         share = np.expm1(np.minimum(epsilons - index * self.step, self.step)) / math.expm1(self.step)
         # the rounding of the difference moves the point to the left, where the curve is higher
-        share = np.clip(share - 8 * EPS * (position + 1), 0.0, 1.0)
+        share = np.clip(share - 8 * EPS * (position + 1) * (self.step + 1), 0.0, 1.0)
         between = self.values[index] + share * (self.values[index + 1] - self.values[index])
-        return np.asarray(np.where(position >= last, self.values[-1], between * (1 + 8 * EPS)))
+        return np.asarray(np.where(position >= last, self.values[-1], between * (1 + 8 * EPS * (self.step + 1))))
+
+    def raised(self, amount: float) -> Curve:
+        """Return the curve with `amount` added at every node."""
+        return Curve(self.step, self.values + amount) if amount else self
 
     def regrid(self, step: float, size: int) -> Curve:
         """Return the bound on nodes 0, step, ..., size * step: coarser or finer, and never below this one."""
@@ -164,28 +168,6 @@ def power(curve: Curve, count: int, size: int) -> Curve:
         if not count:
             return answer if answer is not None else curve
         square = _product_within(square, square, size)
-
-
-def convex_minorant(curve: Curve) -> Curve:
-    """Return the largest convex function (of exp(e)) on the nodes that is nowhere above `curve`.
-
-    The true curve is convex, so what bounds it at the nodes may be replaced by this.
-    """
-    gaps = np.exp(curve.step * np.minimum(np.arange(len(curve.values)), 600 / curve.step))
-    points, values = gaps.tolist(), curve.values.tolist()
-    hull: list[int] = []
-    for index in range(len(values)):
-        while len(hull) > 1:
-            a, b = hull[-2], hull[-1]
-            # b stays when it lies on or below the chord from a to the new point
-            rise_b = (values[a] - values[b]) * (points[index] - points[a])
-            if rise_b >= (values[a] - values[index]) * (points[b] - points[a]):
-                break
-            hull.pop()
-        hull.append(index)
-    if len(hull) == len(values):
-        return curve
-    return Curve(curve.step, np.minimum(curve.values, np.interp(gaps, gaps[hull], curve.values[hull]) * (1 + 16 * EPS)))
 
 
 def laplace_curve(epsilon: float, cells: int) -> Curve:

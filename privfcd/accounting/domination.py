@@ -116,12 +116,13 @@ def _dominated(curve: Curve, variance: float) -> bool:
     rounding = 1e-12 * np.exp(-0.5 * np.maximum(x, 0.0) ** 2)
     lower = np.maximum(gaussian_values(variance, epsilons) * (1 - 1e-10) - rounding, 0.0)
     values = np.where(curve.values <= ALLOWANCE, 0.0, curve.values)
-    if np.any(values > lower):
+    if not np.all(values <= lower):
         return False
     # With exp(e) measured from the cell's left end in units of its value there, G' = -Φ(-epsilon/mu - mu/2)
     # exp(epsilon) = -φ(x) R(x + mu), R being Mills' ratio
     slope = np.exp(-0.5 * x * x) * 0.5 * erfcx((x + mu) / math.sqrt(2))
-    left, right = slope[:-1], slope[1:] * math.exp(-curve.step)
+    # each tangent is turned to where it lies lower, by more than its slope's rounding
+    left, right = slope[:-1] * (1 + 1e-12), slope[1:] * math.exp(-curve.step) * (1 - 1e-12)
     width = math.expm1(curve.step)
     with np.errstate(divide="ignore", invalid="ignore"):
         meeting = (lower[:-1] - lower[1:] - right * width) / (left - right)
@@ -129,4 +130,4 @@ def _dominated(curve: Curve, variance: float) -> bool:
     meeting = np.clip(np.nan_to_num(meeting), 0.0, width)
     tangents = np.minimum(lower[:-1] - left * meeting, lower[1:] + right * (width - meeting))
     chord = values[:-1] + (values[1:] - values[:-1]) * (meeting / width)
-    return not np.any(chord > np.maximum(tangents, 0.0))
+    return bool(np.all(chord <= np.maximum(tangents, 0.0)))

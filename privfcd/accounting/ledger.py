@@ -86,9 +86,9 @@ class Ledger:
         return self.budget is None
 
     @property
-    def account(self) -> tuple[int, str]:
+    def account(self) -> tuple[object, str]:
         """What tells this ledger's account from others: ledgers with the same one spend from the same budget."""
-        return id(self._journal), self.name
+        return getattr(self._journal, "ledger_id", id(self._journal)), self.name
 
     def charge(self, event: DpEvent, label: str = "release", *, request: str = "") -> Entry:
         """Record the cost of one release, or refuse it.

@@ -84,6 +84,8 @@ def selection_curve(eta: float, count: int, reach: float, cells: int = 0) -> Cur
     """
     m = cells or cells_for(count)
     step = eta / m
+    if step * m < eta:
+        step = math.nextafter(step, math.inf)
     size = _size(step, m, count, reach)
     stops = _stops(m, count)
     high = -np.expm1((stops - m) * step) / -math.expm1(-eta)
@@ -102,15 +104,16 @@ def selection_curve(eta: float, count: int, reach: float, cells: int = 0) -> Cur
         options += window.rows(window.cells, stops, 2 * m, active)
         near, far = differences[:-1], differences[1:]
         correction = drop * np.maximum(far - near, 0.0)
-        correction += bend * np.maximum(far, near)
+        correction += bend * np.maximum(np.maximum(far, near), 0.0)
         excess = correction - np.abs(options[1:] - options[:-1])
         np.maximum(excess, 0.0, out=excess)
         correction += 5e-324  # no division by 0; below the allowance for rounding
         excess *= excess / correction
         excess *= 0.25
         excess += np.maximum(options[1:], options[:-1])
-        values[:active] = np.maximum(excess.max(axis=0), FLOOR)
-    values = np.minimum(values * (1 + 40 * EPS) ** count, 1.0)
+        # the truth is at most 1 and falls with e, so the bound may be made to
+        values[:active] = np.minimum.accumulate(np.clip(excess.max(axis=0), FLOOR, 1.0))
+    values = np.minimum(values * (1 + 100 * EPS) ** count, 1.0)
     if size == m * count:
         values[-1] = 0.0  # no loss exceeds count * eta
     values.flags.writeable = False

@@ -88,7 +88,10 @@ class TightAccountant(PrivacyAccountant):
         delta = checks.delta("target_delta", target_delta)
         composition = self._composition()
         upper = _epsilon_by(composition, delta)[0]
-        return min(lower_epsilon(composition, delta, upper), upper), upper
+        lower = lower_epsilon(composition, delta, upper)
+        if lower > upper * (1 + 1e-9):
+            raise ArithmeticError(f"the lower bound {lower!r} is above the upper bound {upper!r}: one of them is wrong")
+        return min(lower, upper), upper
 
     def _composition(self) -> Composition:
         return Composition.of(self._events)

@@ -12,6 +12,7 @@ from privfcd.audits.estimators import (
 from privfcd.audits.mechanisms import audit
 from privfcd.audits.regimes import Regime, RegimeRow, compare_regimes
 from privfcd.audits.report import AuditReport, Witness
+from privfcd.audits.sampler import SamplerReport, check_sampler
 from privfcd.audits.sensitivity import SensitivityReport, search_sensitivity
 
 __all__ = [
@@ -20,9 +21,11 @@ __all__ = [
     "Claim",
     "Regime",
     "RegimeRow",
+    "SamplerReport",
     "SensitivityReport",
     "Witness",
     "audit",
+    "check_sampler",
     "clopper_pearson_lower",
     "clopper_pearson_upper",
     "compare_regimes",

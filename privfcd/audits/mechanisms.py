@@ -34,9 +34,10 @@ from privfcd.audits.estimators import (
     pure_epsilon_from_rates,
     roc,
 )
-from privfcd.audits.pairs import Pair, Setup, setup
+from privfcd.audits.pairs import setup
 from privfcd.audits.report import AuditReport, Witness
 from privfcd.audits.scores import Array, Outputs, Score, as_outputs, has_to_be_printed, learn_scores
+from privfcd.audits.setups import Pair, Setup
 from privfcd.errors import InvalidParameter
 from privfcd.mechanisms import NoiseSource, NoiseStream, SimulatedNoise
 

@@ -7,54 +7,31 @@ function that grows with it), so that what an audit finds can come close to what
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
 from scipy.special import ndtri
 
 from privfcd import checks
 from privfcd.audits.scores import Array, Outputs, Score, projection
+from privfcd.audits.selections import flip_setup, noisy_max_setup, top_setup
+from privfcd.audits.setups import Pair, Setup, arrays, check_distance
 from privfcd.errors import InvalidParameter
-from privfcd.mechanisms import AnalyticGaussian, GumbelMax, Laplace, NoiseStream
+from privfcd.mechanisms import (
+    AnalyticGaussian,
+    GaussianVector,
+    GumbelMax,
+    Laplace,
+    LaplaceNoisyMax,
+    LaplaceVector,
+    NoiseStream,
+    PermuteAndFlip,
+    TopM,
+)
 from privfcd.mechanisms import Gaussian as GaussianMechanism
-
-Pair = tuple[Any, Any]
-Draw = Callable[[Any, int, NoiseStream], Any]
 
 CANDIDATES = 8
 _PACKED_SIZE = 32
-_DISTANCE_SLACK = 1 + 1e-9
-
-
-@dataclass(frozen=True)
-class Setup:
-    """How to audit one mechanism.
-
-    Attributes
-    ----------
-    pair : tuple
-        The values of two neighbouring tables, world 0 and world 1.
-    draw : function of (value, runs, stream)
-        Returns outputs: an array with the runs along the first axis, or a list.
-    exact : list of Score
-        Scores that need no learning.
-    learn : bool
-        Whether scores learnt from the pilot are tried as well.
-    gaussian : bool
-        Whether the mechanism declares its noise to be Gaussian, so that an (epsilon, delta) claim fixes a whole
-        curve.
-    score_name : str
-    """
-
-    pair: Pair
-    draw: Draw
-    exact: list[Score]
-    learn: bool
-    gaussian: bool
-    score_name: str
 
 
 def setup(
@@ -69,29 +46,66 @@ def setup(
         return _additive(mechanism, sensitivity, pair, gaussian=False)
     if isinstance(mechanism, GumbelMax):
         return _selection(mechanism, sensitivity, runs, alpha, pair, monotone)
+    if isinstance(mechanism, TopM):
+        return top_setup(mechanism, sensitivity, runs, alpha, pair, monotone)
+    if isinstance(mechanism, PermuteAndFlip):
+        return flip_setup(mechanism, sensitivity, pair, monotone)
+    if isinstance(mechanism, LaplaceNoisyMax):
+        return noisy_max_setup(mechanism, sensitivity, runs, alpha, pair, monotone)
+    if isinstance(mechanism, GaussianVector | LaplaceVector):
+        return _vector(mechanism, sensitivity, pair)
     if isinstance(mechanism, AnalyticGaussian):
         return _covariance(mechanism, sensitivity, pair)
     return _black_box(mechanism, pair, batched)
 
 
 def _additive(mechanism: GaussianMechanism | Laplace, sensitivity: float, pair: Pair | None, gaussian: bool) -> Setup:
-    first, second = _arrays(pair if pair is not None else (0.0, sensitivity))
+    first, second = arrays(pair if pair is not None else (0.0, sensitivity))
     gap = second - first
-    _check_distance(float(np.linalg.norm(gap.ravel(), 2 if gaussian else 1)), sensitivity, "l2" if gaussian else "l1")
-
-    def laplace_ratio(outputs: Outputs) -> Array:
-        # |x - first| - |x - second| without cancellation: the plateaus beyond the two centres are exactly flat
-        offset = np.clip((outputs - (first + second) / 2) * np.sign(gap), -np.abs(gap) / 2, np.abs(gap) / 2)
-        return np.asarray(offset.reshape(len(outputs), -1).sum(axis=1))
+    check_distance(float(np.linalg.norm(gap.ravel(), 2 if gaussian else 1)), sensitivity, "l2" if gaussian else "l1")
 
     return Setup(
         pair=(first, second),
         draw=lambda value, runs, stream: mechanism.release(np.broadcast_to(value, (runs, *value.shape)), stream),
-        exact=[projection(gap) if gaussian else laplace_ratio],
+        exact=[projection(gap) if gaussian else _laplace_ratio(first, second, np.ones_like(gap))],
         learn=False,
         gaussian=gaussian,
         score_name="exact log-likelihood ratio",
     )
+
+
+def _vector(mechanism: GaussianVector | LaplaceVector, sensitivity: float, pair: Pair | None) -> Setup:
+    gaussian = isinstance(mechanism, GaussianVector)
+    units = np.array(mechanism.sensitivities)
+    safe = np.where(units > 0, units, 1.0)
+    if pair is None:
+        moving = max(int(np.count_nonzero(units)), 1)
+        share = mechanism.reach / (math.sqrt(moving) if gaussian else moving)
+        pair = (np.zeros(len(units)), sensitivity * share * units)
+    first, second = arrays(pair)
+    gap = (second - first) / safe
+    reach = sensitivity * mechanism.reach
+    check_distance(float(np.abs(gap).max()), sensitivity, "linf (in units of the sensitivities)")
+    check_distance(float(np.linalg.norm(gap, 2 if gaussian else 1)), reach, "joint")
+    return Setup(
+        pair=(first, second),
+        draw=lambda value, runs, stream: mechanism.release(np.broadcast_to(value, (runs, *value.shape)), stream),
+        exact=[projection(gap / safe) if gaussian else _laplace_ratio(first, second, safe)],
+        learn=False,
+        gaussian=gaussian,
+        score_name="exact log-likelihood ratio",
+    )
+
+
+def _laplace_ratio(first: Array, second: Array, units: Array) -> Score:
+    gap = second - first
+
+    def score(outputs: Outputs) -> Array:
+        # |x - first| - |x - second| without cancellation: the plateaus beyond the two centres are exactly flat
+        offset = np.clip((outputs - (first + second) / 2) * np.sign(gap), -np.abs(gap) / 2, np.abs(gap) / 2)
+        return np.asarray((offset / units).reshape(len(outputs), -1).sum(axis=1))
+
+    return score
 
 
 def _selection(
@@ -100,10 +114,10 @@ def _selection(
     scale = mechanism.scale or 1.0
     if pair is None:
         pair = selection_pair(scale, sensitivity, runs, alpha, monotone=monotone)
-    first, second = _arrays(pair)
+    first, second = arrays(pair)
     if first.ndim != 1:
         raise checks.refuse("pair", pair, "two rows of scores")
-    _check_distance(float(np.abs(second - first).max()), sensitivity, "linf")
+    check_distance(float(np.abs(second - first).max()), sensitivity, "linf")
     ratio = (second - first) / scale
     return Setup(
         pair=(first, second),
@@ -149,9 +163,9 @@ def _covariance(mechanism: AnalyticGaussian, sensitivity: float, pair: Pair | No
         angle = math.pi / 8
         x, y = np.array([math.cos(angle), math.sin(angle)]), np.array([-math.sin(angle), math.cos(angle)])
         pair = (np.outer(y, y) * sensitivity / math.sqrt(2), np.outer(x, x) * sensitivity / math.sqrt(2))
-    first, second = _arrays(pair)
+    first, second = arrays(pair)
     gap = second - first
-    _check_distance(float(np.linalg.norm(gap)), sensitivity, "Frobenius")
+    check_distance(float(np.linalg.norm(gap)), sensitivity, "Frobenius")
     d = len(first)
     copies = max(1, _PACKED_SIZE // d)
 
@@ -200,24 +214,3 @@ def _black_box(mechanism: Any, pair: Pair | None, batched: bool) -> Setup:
         gaussian=False,
         score_name="likelihood ratio learnt from the pilot",
     )
-
-
-def _arrays(pair: Pair) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    first, second = (_array(value) for value in pair)
-    if first.shape != second.shape:
-        raise InvalidParameter(f"pair must be two values of one shape, got {first.shape} and {second.shape}")
-    return first, second
-
-
-def _array(value: ArrayLike) -> NDArray[np.float64]:
-    array = np.asarray(value, dtype=np.float64)
-    if not np.isfinite(array).all():
-        raise checks.refuse("pair", value, "finite")
-    return array
-
-
-def _check_distance(distance: float, sensitivity: float, norm: str) -> None:
-    if distance > sensitivity * _DISTANCE_SLACK:
-        raise InvalidParameter(
-            f"pair must be within the sensitivity {sensitivity!r} in {norm} norm, got values {distance!r} apart"
-        )

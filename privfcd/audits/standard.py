@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from privfcd import checks
+from privfcd.data.box_moments import BoxMoments
 from privfcd.data.greedy import GreedyDescent, GreedyScores
 from privfcd.data.histogram import OctaveHistogram
+from privfcd.data.quantile import QuantileScores
 from privfcd.data.queries import ClippedGradient, ClippedMean, ColumnSquares, Query, SecondMoments
 
 
@@ -20,6 +22,8 @@ def standard_queries(columns: int) -> list[Query]:
         ClippedMean(tuple(1.0 + index for index in range(d))),
         ColumnSquares(tuple(1.0 + index for index in range(d))),
         SecondMoments(1.5),
+        BoxMoments(tuple(1.0 + 0.1 * index for index in range(d))),
+        QuantileScores(0, 0.25, tuple(-0.9 + 0.1 * index for index in range(19))),
         OctaveHistogram(d),
         ClippedGradient(weights, tuple(0.3 + 0.1 * index for index in range(d))),
         GreedyScores(descent, weights, pull),

@@ -1,4 +1,8 @@
-"""The command line: parses, calls, prints. Exit codes: 0 done, 2 bad input, 3 budget refused."""
+"""The command line: parses, calls, prints.
+
+Exit codes: 0 done; 1 an audit's claim is violated, or a ledger has problems; 2 bad input, or a result that could not be
+written; 3 budget refused; 130 interrupted.
+"""
 
 from privfcd.cli.main import main
 

@@ -57,12 +57,26 @@ def demo(epsilon: float | None, no_privacy: bool, **output: Any) -> None:
 
 @click.command()
 @click.argument("files", nargs=-1, required=True, type=click.Path())
-@click.option("--epsilon", type=float, default=None,
-              help="Budget of each party; with --ledger, what the run may spend of it, all that is left by default.")
-@click.option("--delta", type=float, default=None,
-              help="1/n² by default, n the party's own number of rows; with --ledger, the ledger's, in proportion.")
-@click.option("--ledger", "ledgers", type=click.Path(), multiple=True, metavar="FILE",
-              help="A party's ledger (privfcd ledger init), one for each file, in their order.")
+@click.option(
+    "--epsilon",
+    type=float,
+    default=None,
+    help="Budget of each party; with --ledger, what the run may spend of it, all that is left by default.",
+)
+@click.option(
+    "--delta",
+    type=float,
+    default=None,
+    help="1/n² by default, n the party's own number of rows; with --ledger, the ledger's, in proportion.",
+)
+@click.option(
+    "--ledger",
+    "ledgers",
+    type=click.Path(),
+    multiple=True,
+    metavar="FILE",
+    help="A party's ledger (privfcd ledger init), one for each file, in their order.",
+)
 @click.option("--no-privacy", is_flag=True, help="Exact answers: epsilon = inf.")
 @click.option("--rounds", type=int, default=None, help="T, communication rounds.")
 @click.option("--updates", type=int, default=None, help="K, coordinate updates a round and party.")

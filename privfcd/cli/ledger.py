@@ -26,9 +26,7 @@ def ledger() -> None:
 @click.option("--delta", type=float, default=None, help="Delta of the budget.")
 @click.option("--rho", type=float, default=None, help="Budget under zCDP, instead of epsilon and delta.")
 @json_option
-def init(
-    file: str, name: str, epsilon: float | None, delta: float | None, rho: float | None, as_json: bool
-) -> None:
+def init(file: str, name: str, epsilon: float | None, delta: float | None, rho: float | None, as_json: bool) -> None:
     """Declare a data set's budget, in a new ledger or in one that is there.
 
     It cannot be changed later. Declaring the same one again changes nothing. A pure budget (epsilon alone) pays for

@@ -63,9 +63,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
 
 @contextmanager
 def _plain_warnings() -> Iterator[None]:
-    """Show what a ledger warns of as one line on stderr, each time, without the source line."""
-    from privfcd.accounting.journal_errors import LedgerWarning
-
+    """Show what a ledger warns of as one line on stderr, without the source line."""
     with warnings.catch_warnings():
         others = warnings.showwarning
 
@@ -77,12 +75,12 @@ def _plain_warnings() -> Iterator[None]:
             file: TextIO | None = None,
             line: str | None = None,
         ) -> None:
-            if issubclass(category, LedgerWarning):
+            ledgers = sys.modules.get("privfcd.accounting.journal_errors")  # imported by who warns; --help needs it not
+            if ledgers is not None and issubclass(category, ledgers.LedgerWarning):
                 click.echo(f"Warning: {message}", err=True)
             else:
                 others(message, category, filename, lineno, file, line)
 
-        warnings.simplefilter("always", LedgerWarning)
         warnings.showwarning = show
         yield
 

@@ -50,17 +50,15 @@ def jsonable(value: Any) -> Any:
 def check_writable(path: str | os.PathLike[str]) -> None:
     """Refuse a file that could not be written, as far as can be known: its folder is tried out."""
     target = Path(os.path.realpath(path))
-    if not target.parent.is_dir():
-        raise click.UsageError(f"the folder of {str(path)!r} does not exist")
-    if target.exists() and not target.is_file():
-        raise click.UsageError(f"cannot write {str(path)!r}: it is not a file")
     try:
-        with tempfile.NamedTemporaryFile(dir=target.parent, prefix=f".{target.name[:40]}."):
-            longest = os.pathconf(target.parent, "PC_NAME_MAX") if hasattr(os, "pathconf") else 255
+        if not target.parent.is_dir():
+            raise click.UsageError(f"the folder of {str(path)!r} does not exist")
+        if target.exists() and not target.is_file():
+            raise click.UsageError(f"cannot write {str(path)!r}: it is not a file")
+        with tempfile.TemporaryFile(dir=target.parent):
+            return
     except OSError as error:
         raise click.UsageError(f"cannot write {str(path)!r}: {error.strerror}") from error
-    if len(os.fsencode(target.name)) > longest:
-        raise click.UsageError(f"cannot write {str(path)!r}: the name is longer than {longest} bytes")
 
 
 def check_apart(outputs: Iterable[str], inputs: Iterable[str]) -> None:

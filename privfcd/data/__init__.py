@@ -1,15 +1,18 @@
 """Tables in, and the only door to their rows."""
 
+from privfcd.data.box_moments import BoxMoments, box_sensitivity
 from privfcd.data.datasets import Dataset, sachs
 from privfcd.data.greedy import GreedyDescent, GreedyScores
 from privfcd.data.histogram import OctaveHistogram
 from privfcd.data.private import PrivateTable
+from privfcd.data.quantile import QuantileScores
 from privfcd.data.queries import ClippedGradient, ClippedMean, ColumnSquares, Query, SecondMoments
 from privfcd.data.second_moments import table_moments
 from privfcd.data.simulate import Simulation, linear_gaussian
 from privfcd.data.tables import Table, align, read_table, split_rows
 
 __all__ = [
+    "BoxMoments",
     "ClippedGradient",
     "ClippedMean",
     "ColumnSquares",
@@ -18,11 +21,13 @@ __all__ = [
     "GreedyScores",
     "OctaveHistogram",
     "PrivateTable",
+    "QuantileScores",
     "Query",
     "SecondMoments",
     "Simulation",
     "Table",
     "align",
+    "box_sensitivity",
     "linear_gaussian",
     "read_table",
     "sachs",

@@ -217,7 +217,7 @@ def test_advanced_composition_is_monotone_and_never_above_basic(
     epsilon: float, delta: float, count: int, more: float
 ) -> None:
     total = advanced_composition(epsilon, delta, count)
-    assert epsilon <= total <= count * epsilon * (1 + 1e-15)
+    assert 0 < total <= count * epsilon * (1 + 1e-15)
     assert total <= advanced_composition(epsilon * more, delta, count) * SLACK
     assert total <= advanced_composition(epsilon, delta, count + 1) * SLACK
     assert advanced_composition(epsilon, min(delta * more, 0.99), count) <= total * SLACK

@@ -13,7 +13,6 @@ from hypothesis import strategies as st
 
 from privfcd.accounting.curves import (
     Curve,
-    convex_minorant,
     discrete_laplace_curve,
     gaussian_values,
     laplace_curve,
@@ -125,26 +124,6 @@ def test_a_cut_curve_is_still_a_bound() -> None:
     cut = selection_curve(0.5, 6, 1.0)
     for epsilon in (0.0, 0.5, 0.9, 2.0):
         assert with_gaussian(cut, 0.3)(epsilon) >= with_gaussian(whole, 0.3)(epsilon) * (1 - 1e-12)
-
-
-@LAWS
-@given(st.lists(st.floats(0.0, 1.0), min_size=3, max_size=12), st.floats(0.01, 1.0))
-def test_convex_minorant(drops: list[float], step: float) -> None:
-    values = np.sort(np.array(drops))[::-1]
-    hull = convex_minorant(Curve(step, values))
-    assert np.all(hull.values <= values)
-    x = np.exp(step * np.arange(len(values)))
-    slopes = np.diff(hull.values) / np.diff(x)
-    assert np.all(np.diff(slopes) >= -1e-9)
-    # nothing convex below the values is above it: compare with all chords
-    for i in range(len(values)):
-        chords = [
-            values[a] + (values[b] - values[a]) * (x[i] - x[a]) / (x[b] - x[a])
-            for a in range(i + 1)
-            for b in range(i, len(values))
-            if a < b
-        ]
-        assert hull.values[i] >= min([values[i], *chords]) - 1e-12
 
 
 @LAWS

@@ -396,3 +396,25 @@ def test_falling_root_over_a_jump_and_without_an_answer() -> None:
     assert 3 <= scale <= 3 * (1 + 1e-8)
     with pytest.raises(InvalidParameter):
         falling_root(lambda b: 2.0, 1.0, 1.0)
+
+
+@pytest.mark.parametrize(
+    ("event", "count", "delta", "least"),
+    [
+        (BoundedRangeDpEvent(3.0), 450, 1e-9, 621.0),
+        (BoundedRangeDpEvent(3.0), 450, 1e-20, 707.0),
+        (BoundedRangeDpEvent(3.0), 300, 1e-140, 781.0),
+        (EpsilonDeltaDpEvent(0.5, 0.0), 4096, 1e-6, 647.0),
+    ],
+)
+def test_epsilons_beyond_600_are_not_cut_off(event: DpEvent, count: int, delta: float, least: float) -> None:
+    """What a fixed strategy of the adversary reaches; for randomised response exactly, by the binomial law."""
+    accountant = TightAccountant().compose(event, count)
+    assert accountant.get_epsilon(delta) >= least
+    lower, upper = accountant.gap(delta)
+    assert least - 0.5 <= lower <= upper
+
+
+@pytest.mark.parametrize(("eta", "count"), [(40.0, 512), (50.0, 300), (30.0, 512)])
+def test_very_wide_ranges_have_an_answer(eta: float, count: int) -> None:
+    assert 0 < TightAccountant().compose(BoundedRangeDpEvent(eta), count).get_epsilon(1e-6) <= eta * count

@@ -62,7 +62,7 @@ def check_weights(scores: np.ndarray, scale: float) -> None:
             exact = unit * mpmath.exp(max(quotient, -(2**60)))  # beyond, mpmath itself would overflow
             assert exact <= weight <= exact * mpmath.mpf(2) ** (mpmath.mpf(1.00001) / 1024) + 2.001
             if weight > 2:
-                assert (1.0 - 1.0 / weight) * selection._CERTAIN <= exact / weight
+                assert (1.0 - 1.0 / weight) * selection.CERTAIN <= exact / weight
 
 
 doubles = st.floats(-LARGEST, LARGEST) | st.floats(-50, 50) | st.just(-np.inf) | st.floats(-1e-300, 1e-300)
@@ -124,7 +124,7 @@ def test_noise_at_the_probability_of_a_known_example() -> None:
 
 
 def test_the_law_holds_when_every_decision_needs_integers(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(selection, "_CERTAIN", 0.0)
+    monkeypatch.setattr(selection, "CERTAIN", 0.0)
     scores = np.array([0.0, -0.5, -3.0, -1.0])
     picks = selection.select_many(seeded(7), scores, 1.0, 0.0, 8000)
     assert fits(picks, law(scores, 1.0))
@@ -133,7 +133,7 @@ def test_the_law_holds_when_every_decision_needs_integers(monkeypatch: pytest.Mo
 def test_the_law_holds_with_bounds_that_are_far_too_high(monkeypatch: pytest.MonkeyPatch) -> None:
     """Rejection repairs any upper bound: weights of up to four times the exact ones change nothing."""
     right = selection.integer_weights
-    monkeypatch.setattr(selection, "_CERTAIN", 0.0)
+    monkeypatch.setattr(selection, "CERTAIN", 0.0)
     factors = np.array([1, 2, 3, 4], dtype=np.uint64)
     monkeypatch.setattr(selection, "integer_weights", lambda s, b, p: right(s, b, p) * factors)
     scores = np.array([0.0, -0.5, -3.0, -1.0])
@@ -182,7 +182,7 @@ def test_minus_infinity_is_not_kept_if_it_is_drawn() -> None:
 
 
 def test_a_decision_agrees_with_mpmath_on_its_bits(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(selection, "_CERTAIN", 0.0)
+    monkeypatch.setattr(selection, "CERTAIN", 0.0)
     rng = np.random.default_rng(14)
     for trial in range(300):
         score = -float(rng.uniform(0, 40))

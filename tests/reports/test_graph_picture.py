@@ -76,3 +76,26 @@ def test_a_folder_that_is_not_there_is_refused_by_name(tmp_path: Path) -> None:
         draw_graph(graph(), tmp_path / "nowhere" / "graph.png")
     except PrivfcdError:
         return
+
+
+def test_titles_are_texts_and_not_mathematics(tmp_path: Path) -> None:
+    draw_graph(graph(), tmp_path / "graph.svg", title="$\\fr$ per $")
+
+
+def test_graphs_that_cannot_be_drawn_are_refused(tmp_path: Path) -> None:
+    from privfcd.errors import InvalidParameter
+
+    with pytest.raises(InvalidParameter, match="graph must be acyclic"):
+        draw_graph(nx.DiGraph([("a", "b"), ("b", "a")]), tmp_path / "graph.png")
+    with pytest.raises(InvalidParameter, match=r"must be a file that ends in \.png"):
+        draw_graph(graph(), tmp_path / "graph.doc")
+    (tmp_path / "taken.png").mkdir()
+    with pytest.raises(InvalidParameter, match="cannot be written"):
+        draw_graph(graph(), tmp_path / "taken.png")
+    assert [path.name for path in tmp_path.iterdir()] == ["taken.png"], "nothing is left behind"
+
+
+def test_weights_of_zero_can_be_drawn(tmp_path: Path) -> None:
+    zero = nx.DiGraph()
+    zero.add_edge("a", "b", weight=0.0)
+    draw_graph(zero, tmp_path / "graph.png")

@@ -46,6 +46,7 @@ class FedSparseParty:
         self.plan: ReleasePlan | None = None
         self.reservation: Reservation | None = None
         self._session: GreedySession | None = None
+        self._failed = False
 
     @property
     def name(self) -> str:
@@ -53,7 +54,14 @@ class FedSparseParty:
         return self._table.name
 
     def answer(self, message: Message) -> Message:
-        """See `Party.answer`."""
+        """See `Party.answer`. After an error nothing goes back to the budget any more, whatever is asked next."""
+        try:
+            return self._respond(message)
+        except BaseException:
+            self._failed = True
+            raise
+
+    def _respond(self, message: Message) -> Message:
         match message:
             case messages.Offer():
                 return self._consider(message)
@@ -149,9 +157,9 @@ class FedSparseParty:
         return messages.LocalUpdate(SparseMatrix.of(weights))
 
     def _finish(self) -> Empty:
-        """End the run cleanly: the coordinator says so from what it was sent. After an error nobody asks for this."""
+        """End the run cleanly: the coordinator says so from what it was sent."""
         self._session = None
-        if self.reservation is not None:
+        if self.reservation is not None and not self._failed:
             self.reservation.close()
         return Empty()
 
@@ -181,4 +189,7 @@ class FedSparseParty:
             raise PartyFailed(f"{self.name} was asked to work before it was offered a run")
         return self._settings, self.plan
 
-    _label = "Fed-Sparse-BNSL"
+    @property
+    def _label(self) -> str:
+        """The run's name in the journal, which marks noise that protects nobody."""
+        return "Fed-Sparse-BNSL" if self._table.noise.secure else "Fed-Sparse-BNSL with SIMULATED noise"

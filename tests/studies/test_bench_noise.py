@@ -1,0 +1,44 @@
+"""The benchmark's parts: medians in turns, scores, the grid, and the command."""
+
+from __future__ import annotations
+
+import time
+
+import numpy as np
+from click.testing import CliRunner
+
+from privfcd.mechanisms import SecureNoise
+from privfcd.studies import bench_noise
+from privfcd.studies.__main__ import studies
+
+
+def test_works_are_measured_in_turns() -> None:
+    seen: list[int] = []
+
+    def slow() -> None:
+        seen.append(0)
+        time.sleep(0.01)
+
+    first, second = bench_noise.in_turns([slow, lambda: seen.append(1)], 4)
+    assert seen == [0, 1, 0, 1, 1, 0, 0, 1, 1, 0]
+    assert first >= 0.01 > second
+
+
+def test_scores_differ_in_one_winner_only() -> None:
+    flat, far = bench_noise.scores_of(400)
+    assert np.count_nonzero(flat != far) == 1
+
+
+def test_outputs_are_on_the_grid() -> None:
+    assert bench_noise.on_grid(1_000)
+
+
+def test_times_are_positive() -> None:
+    assert all(seconds > 0 for seconds in bench_noise.numbers("Laplace", 1_000, 10, 1))
+    assert all(seconds > 0 for seconds in bench_noise.selections(SecureNoise(), 100, 1))
+
+
+def test_the_command_is_there() -> None:
+    answer = CliRunner().invoke(studies, ["bench", "noise", "--help"])
+    assert answer.exit_code == 0
+    assert "Secure noise" in answer.output

@@ -10,9 +10,13 @@ from typing import Any, NoReturn
 
 import numpy as np
 import pytest
+from hypothesis import settings
 
 from privfcd.data.private import PrivateTable
 from privfcd.mechanisms import SimulatedNoise
+
+settings.register_profile("steady", derandomize=True, deadline=None)
+settings.load_profile("steady")
 
 
 class RowsTouched(BaseException):

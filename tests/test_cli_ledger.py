@@ -247,6 +247,6 @@ def test_a_run_that_ended_early_is_told(
     assert code == 130 and "stays spent" in err
     assert shown(run, made[0])["epsilon"] == pytest.approx(2), "nothing goes back by itself"
     code, out, _ = run("ledger", "show", made[0])
-    assert code == 0 and "never closed" in out and "'Fed-Sparse-BNSL'" in out
+    assert code == 0 and "never closed" in out and "Fed-Sparse-BNSL" in out
     code, out, _ = run("ledger", "verify", made[0])
     assert code == 0 and "note: " in out

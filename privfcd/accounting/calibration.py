@@ -13,6 +13,7 @@ from privfcd.accounting.accountants import ZCDPAccountant
 from privfcd.accounting.events import compose, gaussian_event, laplace_event, leaves, selection_event
 from privfcd.accounting.registry import DEFAULT_ACCOUNTANT, accountant_named
 from privfcd.accounting.roots import falling_root
+from privfcd.accounting.tight import TightAccountant
 from privfcd.errors import InvalidParameter
 
 
@@ -58,6 +59,9 @@ class NoisePlan:
         What is really spent: epsilon is at most what was asked for.
     accountant : str
         Who says so.
+    method : str
+        For the tight accountant, by which of its bounds: `"gaussian"`, `"grid"`, `"zcdp"` or `"pure"` (see
+        `TightAccountant`); otherwise the accountant's name.
     """
 
     gaussian_scale: float | None
@@ -68,6 +72,7 @@ class NoisePlan:
     epsilon: float
     delta: float
     accountant: str
+    method: str
 
     @property
     def events(self) -> list[tuple[DpEvent, int]]:
@@ -134,6 +139,7 @@ def calibrate(
         epsilon=epsilon_of(event, delta, accountant),
         delta=delta,
         accountant=accountant,
+        method=TightAccountant().compose(event).method(delta) if accountant == "tight" else accountant,
     )
 
 

@@ -37,6 +37,10 @@ def falling_root(cost: Callable[[float], float], target: float, start: float, *,
         low, high = (at, high) if value > 0 else (low, at)
         if high - low <= tolerance:
             return math.exp(high)
+        if abs(value) >= 700.0:  # a cost of 0 or inf says nothing about the slope: halve, or step on
+            outward = at + math.copysign(1.0, value)
+            at, previous = (low + high) / 2 if math.isfinite(low + high) else outward, None
+            continue
         if previous is not None and value != previous[1]:
             slope = min((value - previous[1]) / (at - previous[0]), -1e-3)
         previous = (at, value)

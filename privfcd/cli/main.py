@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import sys
 import warnings
 from collections.abc import Iterator, Sequence
@@ -39,6 +40,8 @@ for command in (demo, learn, noise, ledger, audit, compare):
 
 def main(arguments: Sequence[str] | None = None) -> None:
     """Run the command line and exit with its code."""
+    # the matrices are small, and BLAS threads that wait for each other cost more than they save
+    os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
     words = sys.argv[1:] if arguments is None else list(arguments)
     try:
         with _plain_warnings():

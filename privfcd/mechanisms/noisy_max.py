@@ -36,6 +36,7 @@ ROUNDING = 2.0**-19
 """Added to epsilon for the grid on which noisy scores are compared."""
 
 _FARTHEST = 2.0**20
+_LEAST_SCALE = 1e-300
 _CHUNK = 2**20
 
 
@@ -55,6 +56,8 @@ class LaplaceNoisyMax:
 
     def __post_init__(self) -> None:
         one_scale(self.scale)
+        if 0 < self.scale < _LEAST_SCALE:
+            raise checks.refuse("scale", self.scale, f"0 or at least {_LEAST_SCALE} (doubles are too coarse below)")
 
     def event(self, sensitivity: float, *, monotone: bool = False) -> DpEvent:
         """Return the cost of one selection: its pure epsilon; parameters as for `GumbelMax.event`."""

@@ -254,7 +254,7 @@ def test_unknown_accountants_are_refused_with_the_names_that_there_are() -> None
         assert all(name in str(refusal.value) for name in ("pure", "zcdp", "zcdp-loose"))
 
 
-# --- known faults -------------------------------------------------------------------------------------------------
+# --- what went wrong once ------------------------------------------------------------------------------------------
 
 
 def test_the_loose_delta_is_never_0_for_a_gaussian() -> None:

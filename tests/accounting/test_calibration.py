@@ -202,9 +202,6 @@ def test_an_accountant_that_is_no_name_is_refused_by_name() -> None:
 # --- known fault --------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.xfail(
-    strict=True, reason="where the cost falls to 0 close to the root, secant steps of -700 never reach it"
-)
 @pytest.mark.parametrize(
     ("epsilon", "delta", "releases"),
     [

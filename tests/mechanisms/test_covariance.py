@@ -202,7 +202,7 @@ def test_no_rows_are_refused_by_name() -> None:
         covariance_sensitivity(1.0, 0)
 
 
-# --- known faults -------------------------------------------------------------------------------------------------
+# --- what went wrong once ------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("relation", ["replace_one", None, 2])

@@ -159,7 +159,7 @@ def test_scale_0_takes_the_first_largest_score(stream: NoiseStream) -> None:
 )
 def test_probabilities_that_underflow_select_the_best(stream: NoiseStream, scores: list[float], best: int) -> None:
     assert {GumbelMax(1.0).release(scores, stream) for _ in range(20)} == {best}
-    if max(scores) - min(scores) < 1e308:  # beyond it see the known faults
+    if max(scores) - min(scores) < 1e308:
         assert set(GumbelMax(1.0).release_many(scores, 20, stream).tolist()) == {best}
 
 
@@ -183,7 +183,7 @@ def test_runs_that_are_no_count_are_refused_by_name(runs: Any) -> None:
         GumbelMax(1.0).release_many([1.0, 2.0], runs, SimulatedNoise(1).stream())
 
 
-# --- known faults -------------------------------------------------------------------------------------------------
+# --- what went wrong once ------------------------------------------------------------------------------------------
 
 
 @pytest.mark.filterwarnings("ignore::RuntimeWarning")

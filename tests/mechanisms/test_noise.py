@@ -219,7 +219,7 @@ def test_values_that_are_not_finite_are_refused_and_never_turned_into_numbers(
             getattr(stream, kind)(value, scale)
 
 
-# --- known faults -------------------------------------------------------------------------------------------------
+# --- what went wrong once ------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("scale", [-1.0, math.nan])

@@ -86,12 +86,14 @@ def noisy_max_law(scores: list[float], scale: float) -> NDArray[np.float64]:
 
 def p_value(counts: NDArray[Any], law: NDArray[Any]) -> float:
     assert counts[law == 0].sum() == 0
-    expected = law * counts.sum()
-    kept = expected > 5
-    observed, expected = np.append(counts[kept], counts[~kept].sum()), np.append(expected[kept], expected[~kept].sum())
-    if expected[-1] == 0 or len(expected) == 2 and expected[-1] < 1:
-        observed, expected = observed[:-1], expected[:-1]
-    return float(stats.chi2.sf(((observed - expected) ** 2 / expected).sum(), max(len(expected) - 1, 1)))
+    if len(law) == 1:
+        return 1.0
+    order = np.argsort(law)[::-1]
+    expected, observed = (law * counts.sum())[order], counts[order]
+    first = int(np.count_nonzero(expected > 20)) - 1  # the rarest are pooled with the last frequent one
+    expected = np.append(expected[:first], expected[first:].sum())
+    observed = np.append(observed[:first], observed[first:].sum())
+    return float(stats.chi2.sf(((observed - expected) ** 2 / expected).sum(), len(expected) - 1))
 
 
 @pytest.mark.parametrize("scores", SCORES)
@@ -221,3 +223,9 @@ def test_more_picks_than_candidates_are_refused() -> None:
         TopM(1.0, 3).release([1.0, 2.0], SecureNoise().stream())
     with pytest.raises(InvalidParameter, match="m must"):
         TopM(1.0, 0)
+
+
+def test_noisy_max_refuses_scales_for_which_the_grid_is_too_coarse() -> None:
+    with pytest.raises(InvalidParameter, match="too coarse"):
+        LaplaceNoisyMax(1e-310)
+    assert LaplaceNoisyMax(1e-300).release([0.0, 1.0], SecureNoise().stream()) == 1

@@ -56,6 +56,7 @@ def noise(
         rows.append(
             {
                 "accountant": name,
+                "bound": plan.method,
                 "default": name == DEFAULT_ACCOUNTANT,
                 "scale": scale,
                 "gaussian_sd": plan.gaussian_scale,
@@ -82,10 +83,11 @@ def _print(rows: list[dict[str, Any]], epsilon: float, delta: float) -> None:
 
     table = Table(title=f"Noise for epsilon = {epsilon:g}, delta = {delta:g}", title_justify="left")
     table.add_column("accountant")
+    table.add_column("bound")
     for heading in ("scale b = sigma", "Gaussian sd", "Gumbel sd", "Laplace sd", "rho", "epsilon spent"):
         table.add_column(heading, justify="right")
     for row in rows:
         values = [row[key] for key in ("scale", "gaussian_sd", "selection_sd", "laplace_sd", "rho", "epsilon_spent")]
         name = row["accountant"] + (" (default)" if row["default"] else "")
-        table.add_row(name, *("-" if value is None else significant(value, 8) for value in values))
+        table.add_row(name, row["bound"], *("-" if value is None else significant(value, 8) for value in values))
     console().print(table)

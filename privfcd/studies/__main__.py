@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import click
 
+from privfcd.studies.accounting import accounting
 from privfcd.studies.bench import bench
 from privfcd.studies.ledger import ledger
 from privfcd.studies.table1 import table1
@@ -14,6 +15,7 @@ def studies() -> None:
     """Reproduce a table of the papers, or measure something of our own."""
 
 
+studies.add_command(accounting)
 studies.add_command(bench)
 studies.add_command(ledger)
 studies.add_command(table1)

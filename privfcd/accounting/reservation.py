@@ -4,19 +4,47 @@ from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import Protocol
 
 from dp_accounting import DpEvent
 
 from privfcd import checks
+from privfcd.accounting.budget import Budget
 from privfcd.accounting.events import compose
 from privfcd.accounting.journal import Entry
 from privfcd.errors import BudgetExceeded
 
-if TYPE_CHECKING:
-    from privfcd.accounting.ledger import Ledger
+
+class Keeper(Protocol):
+    """What a reservation needs of the ledger that it was made on, see `privfcd.accounting.ledger.Ledger`."""
+
+    name: str
+    budget: Budget | None
+    accountant: str
+
+    @property
+    def open(self) -> bool:
+        """Whether there is no budget."""
+
+    def left(self) -> Budget | None:
+        """Return what may still be reserved."""
+
+    def head(self) -> str:
+        """Return what stands for the last entry and all before it."""
+
+    def record_draws(self, label: str, counts: Mapping[str, int], *, reservation: int = 0) -> Entry:
+        """Note what was drawn."""
+
+    def stored_answer(self, request: str) -> bytes | None:
+        """Return the answer stored for a request."""
+
+    def store_answer(self, request: str, answer: bytes, label: str, *, reservation: int = 0) -> bytes:
+        """Store an answer that is paid for."""
+
+    def settle(self, reservation: Reservation, label: str) -> Entry:
+        """Close a reservation."""
 
 
 @dataclass(frozen=True)
@@ -37,7 +65,7 @@ class Reservation:
     would spend the same plan twice. After a crash it cannot be taken up again: what it took stays spent.
     """
 
-    def __init__(self, ledger: Ledger, parts: Sequence[PlanPart], entry: Entry) -> None:
+    def __init__(self, ledger: Keeper, parts: Sequence[PlanPart], entry: Entry) -> None:
         self.ledger = ledger
         self.parts = tuple(parts)
         self.entry = entry

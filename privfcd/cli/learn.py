@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from privfcd.cli.output import console
+from privfcd.cli.output import console, say
 from privfcd.cli.results import check_outputs, finish, output_options
 
 if TYPE_CHECKING:
@@ -48,7 +48,7 @@ def demo(epsilon: float | None, no_privacy: bool, **output: Any) -> None:
     quiet = output["as_json"]
     if not quiet:
         privacy = "no privacy" if epsilon is None else f"epsilon = {epsilon:g} each"
-        console(stderr=True).print(f"Sachs data, 7466 rows of 11 proteins, split among {', '.join(PARTIES)}; {privacy}")
+        say(f"Sachs data, 7466 rows of 11 proteins, split among {', '.join(PARTIES)}; {privacy}", stderr=True)
     began = time.perf_counter()
     with _progress(quiet, _sachs_target()) as on_round:
         result = run_demo(epsilon=epsilon, noise=noise, on_round=on_round)

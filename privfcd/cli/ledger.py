@@ -6,7 +6,7 @@ from typing import Any
 
 import click
 
-from privfcd.cli.output import console, json_option, print_json, significant
+from privfcd.cli.output import console, json_option, print_json, say, significant
 
 PROBLEMS = 1
 
@@ -45,8 +45,8 @@ def init(file: str, name: str, epsilon: float | None, delta: float | None, rho: 
     if as_json:
         print_json({"path": file, "name": name, "budget": str(budget), "head": head})
         return
-    console().print(f"{name!r} has the budget {budget} in {file}")
-    console().print(f"head {head}", soft_wrap=True)
+    say(f"{name!r} has the budget {budget} in {file}")
+    say(f"head {head}")
 
 
 @ledger.command()
@@ -81,14 +81,14 @@ def show(file: str, as_json: bool) -> None:
     console().print(table)
     for name, data in held["data_sets"].items():
         for entry in data["unfinished"]:
-            console().print(
+            say(
                 f"{name!r}, entry {entry['sequence']}: {entry['label']!r} was paid for on {entry['time']} and never closed. "
                 "If nothing runs any more, it ended early; what it took stays spent"
             )
         for entry in data["unanswered"]:
-            console().print(f"{name!r}, entry {entry['sequence']}: request {entry['request']!r} was paid, not answered")
-        console().print(f"head of {name!r}: {data['head']}", soft_wrap=True)
-    console().print(f"head: {held['head']}", soft_wrap=True)
+            say(f"{name!r}, entry {entry['sequence']}: request {entry['request']!r} was paid, not answered")
+        say(f"head of {name!r}: {data['head']}")
+    say(f"head: {held['head']}")
 
 
 @ledger.command()

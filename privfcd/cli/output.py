@@ -31,6 +31,11 @@ def console(*, stderr: bool = False) -> Console:
     return terminal if terminal.is_terminal else made(120)
 
 
+def say(text: str, *, stderr: bool = False) -> None:
+    """Print a line of text literally, never folded: paths and hashes stay whole."""
+    console(stderr=stderr).print(text, soft_wrap=True, markup=False, emoji=False)
+
+
 def print_json(value: Any) -> None:
     """Print one JSON object; infinities and NaN become text, which JSON has no numbers for."""
     click.echo(json.dumps(jsonable(value), indent=2, ensure_ascii=False))

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
-from privfcd.cli.output import check_apart, check_writable, console, json_option, print_json, significant
+from privfcd.cli.output import check_apart, check_writable, console, json_option, print_json, say, significant
 
 if TYPE_CHECKING:
     import networkx as nx
@@ -69,8 +69,8 @@ def finish(model: FedSparseBNSL, seconds: float, target: nx.DiGraph[str] | None,
         _print_graph(summary)
         _print_privacy(model)
         if written:
-            console().print("Written: " + ", ".join(str(Path(path)) for path in written))
-        console().print(f"{seconds:.1f} seconds, {model.bytes_exchanged_:,} bytes exchanged")
+            say("Written: " + ", ".join(str(Path(path)) for path in written))
+        say(f"{seconds:.1f} seconds, {model.bytes_exchanged_:,} bytes exchanged")
         for failure in failures:
             click.echo(f"Error: {failure}; the run is done and paid for, its result is above", err=True)
     if failures:
@@ -118,7 +118,7 @@ def _print_graph(summary: dict[str, Any]) -> None:
     console().print(table)
     metrics = summary["against_target"]
     if metrics is not None:
-        console().print(
+        say(
             f"Against the target of {metrics['edges_true']} edges: SHD {metrics['shd']} (an empty graph has "
             f"{metrics['edges_true']}), {metrics['directed_hits']} edges right, {metrics['undirected_hits']} right "
             f"up to direction, F1 {metrics['f1']:.2f}"
@@ -139,7 +139,7 @@ def _print_privacy(model: FedSparseBNSL) -> None:
         table.add_row(report.party, *numbers, f"{releases:,}", report.budget, report.left)
     console().print(table)
     for noise in dict.fromkeys(report.noise for report in reports):
-        console().print(f"Noise: {noise}")
+        say(f"Noise: {noise}")
     for report in reports:
         if report.head:
-            console().print(f"Ledger of {report.party!r}: head {report.head}")
+            say(f"Ledger of {report.party!r}: head {report.head}")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from decimal import ROUND_CEILING, Context
 from typing import Any
 
 from dp_accounting import NeighboringRelation, UnsupportedEventError
@@ -94,22 +95,31 @@ class PrivacyReport:
 
     def __str__(self) -> str:
         lines = [f"Privacy report for {self.party!r}", "", *_promise(self), ""]
-        lines.append("What was released (each was paid for before a row was read):")
+        paid = "exact, unpaid" if math.isinf(self.rho) else "each was paid for before a row was read"
+        lines.append(f"What was released ({paid}):")
         for part in self.parts:
             remark = f" ({part.remark})" if part.remark else ""
             lines.append(f"  {part.drawn} of {part.planned} x {part.label}: {part.event}{remark}")
         lines += [
             "",
-            f"Cost: epsilon = {self.epsilon:.6g} at delta = {self.delta:.3g} by the {self.accountant} accountant; "
+            f"Cost: epsilon = {_up(self.epsilon)} at delta = {_up(self.delta)} by the {self.accountant} accountant; "
             f"rho = {self.rho:.6g} (zCDP); pure epsilon = {self.pure_epsilon:.6g}",
             f"Budget: {self.budget}; left: {self.left}",
             *([f"Ledger: head {self.head} (keep it: `privfcd ledger verify --head`)"] if self.head else []),
             f"Noise: {self.noise}",
             "Declared public by the owner: " + ("; ".join(f"{k} = {v}" for k, v in self.declared.items()) or "nothing"),
-            "Assumptions:",
+            *(["Assumptions:"] if self.assumptions else []),
             *(f"  - {text}" for text in self.assumptions),
         ]
         return "\n".join(lines)
+
+
+def _up(value: float, digits: int = 6) -> str:
+    """Return a number with so many digits, rounded up: a printed promise is never better than the true one."""
+    if math.isinf(value) or value == 0:
+        return f"{value:g}"
+    exact = Context(prec=digits, rounding=ROUND_CEILING).create_decimal(repr(value))
+    return f"{float(exact):.{digits}g}"
 
 
 def vars_of(part: ReportedPart) -> dict[str, Any]:
@@ -190,10 +200,11 @@ def _promise(report: PrivacyReport) -> list[str]:
     lines = [
         f"If any one record of {report.party!r} had been {report.change}, every set of outcomes of this run would have "
         f"been at most e^{report.epsilon:.4g}{factor} times as likely, but for "
-        f"a probability of {report.delta:.3g}. This holds for everything that left the party: towards the coordinator, the "
+        f"a probability of {_up(report.delta)}. This holds for everything that left the party: towards the coordinator, the "
         "other parties and whoever sees the graph, whatever else they know.",
         f"Neighbours: {report.relation}.",
     ]
     if not report.secure:
-        lines.append("THE NOISE WAS SIMULATED: whoever knows the seed can remove it. This run protects nobody.")
+        warning = "THE NOISE WAS SIMULATED: whoever knows the seed can remove it. This run protects nobody."
+        return [warning, "With secure noise of the same scale, this would hold:", *lines]
     return lines

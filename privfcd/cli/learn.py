@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from privfcd import checks
 from privfcd.cli.output import console, say
 from privfcd.cli.results import check_outputs, finish, output_options
 
@@ -43,6 +44,8 @@ def demo(epsilon: float | None, no_privacy: bool, **output: Any) -> None:
         raise click.UsageError("give --epsilon or --no-privacy, not both")
     if not no_privacy and epsilon is None:
         epsilon = DEMO_EPSILON
+    if epsilon is not None:
+        checks.positive("epsilon", epsilon)
     noise = _noise(output)
     check_outputs(output)
     quiet = output["as_json"]
@@ -109,9 +112,10 @@ def learn(
 ) -> None:
     """Learn one causal graph from the tables of several parties.
 
-    FILES are CSV or Parquet tables, one for each party, with the same columns in any order. Each party pays from a
-    budget of its own; nothing is learnt from a row before everything is checked and paid for. With --ledger the budgets are
-    those of ledgers that add up all runs; without, nothing is remembered of what a run spent.
+    FILES are CSV or Parquet tables, one for each party, with the same columns in any order, in comparable units. Each
+    party pays from a budget of its own; nothing is learnt from a row before everything is checked and paid for. With
+    --ledger the budgets are those of ledgers that add up all runs; without, nothing is remembered of what a run
+    spent.
 
     \b
     Examples:

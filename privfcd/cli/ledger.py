@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import click
@@ -100,10 +101,12 @@ def verify(file: str, head: str | None, as_json: bool) -> None:
 
     \b
     Example:
-      privfcd ledger verify north.sqlite --head 7:3a0f...
+      privfcd ledger verify north.sqlite
     """
     from privfcd.accounting.ledger_tools import verify as recompute
 
+    if head is not None and re.fullmatch(r"\d+:[0-9a-f]{64}", head) is None:
+        raise click.UsageError(f"--head must be a number, a colon and 64 hexadecimal digits, got {head!r}")
     found = recompute(file, head)
     if as_json:
         listed: dict[str, Any] = {"problems": list(found.problems), "notes": list(found.notes)}

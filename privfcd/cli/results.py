@@ -109,7 +109,7 @@ def _paths(options: dict[str, Any]) -> list[str]:
 def _print_graph(summary: dict[str, Any]) -> None:
     from rich.table import Table
 
-    table = Table(title=f"Graph: {len(summary['edges'])} edges", title_justify="left")
+    table = Table(title=f"Graph, number of edges: {len(summary['edges'])}", title_justify="left")
     for heading in ("cause", "effect"):
         table.add_column(heading)
     table.add_column("weight", justify="right")

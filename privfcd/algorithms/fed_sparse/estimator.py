@@ -58,7 +58,8 @@ class FedSparseBNSL(Estimator):
     rho1, rho2 : float
         Penalties of the acyclicity and of the consensus.
     threshold : float
-        Final weights of at most this size are dropped.
+        Final weights of at most this size are dropped. Weights are in the columns' own units, as l1 is: columns on
+        very different scales must be brought to comparable units first, by public factors.
     center : bool
         Whether the columns' means are taken off first: a mean that is paid for, on tables with a budget. Without it the
         regressions pass through the origin, which suits data whose means are 0.
@@ -88,7 +89,7 @@ class FedSparseBNSL(Estimator):
     privacy_report_ : list of PrivacyReport
         One for each party.
     privacy_spent_ : tuple of float
-        (epsilon, delta) of the party that spent most.
+        (epsilon, delta) that holds for every party: the largest of each.
     feature_names_in_, n_features_in_
         As in scikit-learn.
     """
@@ -173,8 +174,11 @@ class FedSparseBNSL(Estimator):
         ]
         self.bytes_exchanged_ = federation.bytes_exchanged
         self.privacy_report_ = [_report(party, table, settings) for party, table in zip(parties, tables, strict=True)]
-        worst = max(self.privacy_report_, key=lambda report: (report.epsilon, report.delta))
-        self.privacy_spent_ = (worst.epsilon, worst.delta)
+        # one pair that holds for every party
+        self.privacy_spent_ = (
+            max(report.epsilon for report in self.privacy_report_),
+            max(report.delta for report in self.privacy_report_),
+        )
         self.feature_names_in_ = np.array(columns, dtype=object)
         self.n_features_in_ = len(columns)
         return self

@@ -109,6 +109,11 @@ def _noise_multiplier(
         assert left.epsilon is not None
         share = 1.0 if settings.epsilon is None else min(1.0, settings.epsilon / left.epsilon)
         delta = left.delta * share
+    if ledger.budget and left.epsilon and settings.epsilon and settings.epsilon > left.epsilon:
+        raise BudgetExceeded(
+            f"the run on {ledger.name!r} was refused: asked epsilon {settings.epsilon:.9g}, spent "
+            f"{ledger.spent().get('epsilon', 0.0):.9g}, left {left.epsilon:.9g} of {ledger.budget.epsilon:.9g}"
+        )
     if settings.noise_multiplier is not None:
         return settings.noise_multiplier, delta
     if left.notion == "approximate":

@@ -110,7 +110,7 @@ def test_locked_fails_closed_after_the_timeout(path: Path) -> None:
         start = time.monotonic()
         with pytest.raises(errors.LedgerLocked, match="try again later"):
             ledger.charge(STEP)
-        assert 0.1 < time.monotonic() - start < 5
+        assert time.monotonic() - start > 0.1
         assert ledger.spent() == {"rho": 0.1}
         other.execute("ROLLBACK")
     ledger.charge(STEP)

@@ -193,7 +193,8 @@ class PrivateTable:
         query : Query
             What is asked.
         mechanism : Mechanism
-            How it is answered. Its norm must be that of the query: l2 for Gaussian, l1 for Laplace, linf for GumbelMax.
+            How it is answered: Gaussian takes a sensitivity in l2 or l1, Laplace in l1, selections in any norm, for a
+            bound in a larger norm is one in a smaller too.
         label : str, optional
             Name in the journal; the query's by default.
         reservation : Reservation, optional

@@ -8,6 +8,7 @@ import re
 import shutil
 import sqlite3
 import subprocess
+import tempfile
 import time
 import warnings
 from collections.abc import Callable, Iterator
@@ -52,7 +53,11 @@ def another_user(*folders: Path) -> Iterator[None]:
         return
     for folder in folders:
         for place in (folder, *folder.parents):
-            if place.owner() == "root" and str(place).startswith(("/tmp/", "/var/tmp/")):
+            if (
+                place.owner() == "root"
+                and place.is_relative_to(tempfile.gettempdir())
+                and place != Path(tempfile.gettempdir())
+            ):
                 place.chmod(place.stat().st_mode | 0o055)
     os.seteuid(65534)
     try:
@@ -375,7 +380,7 @@ MOUNTS = r"""21 1 252:0 / / rw,relatime shared:1 - ext4 /dev/vda rw
         ("/srv/our share/local/ledger.db", None),
         ("/srv/our sharex/ledger.db", None),
         ("/home/me/far/deep/ledger.db", "fuse.sshfs"),
-        ("/tmp/ledger.db", None),
+        ("/var/lib/ledger.db", None),
         ("\\\\host\\share\\ledger.db", "network share"),
     ],
 )

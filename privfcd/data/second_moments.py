@@ -12,7 +12,7 @@ from privfcd.data.private import PrivateTable
 from privfcd.data.queries import SecondMoments
 from privfcd.errors import InvalidParameter
 from privfcd.mechanisms import AnalyticGaussian
-from privfcd.moments import Moments
+from privfcd.moments import Moments, NoiseTerm
 
 
 def table_moments(
@@ -43,7 +43,7 @@ def table_moments(
     """
     if table.open:
         answer = table.release(SecondMoments(math.inf, centre), AnalyticGaussian(0.0))
-        return Moments(answer.matrix, table.n_rows, table.columns, None, _mean(centre))
+        return Moments(answer.matrix, table.n_rows, table.columns, (), _mean(centre))
     if row_norm is None:
         if table.bounds is None:
             raise InvalidParameter(f"row_norm must be given for {table.name!r}, which declares no bounds, got None")
@@ -60,7 +60,7 @@ def table_moments(
         reservation.close("released")
     else:
         answer = table.release(query, mechanism)
-    return Moments(answer.matrix, table.n_rows, table.columns, answer.noise_sd, _mean(centre))
+    return Moments(answer.matrix, table.n_rows, table.columns, (NoiseTerm(answer.scale),), _mean(centre))
 
 
 def _mean(centre: tuple[float, ...] | None) -> np.ndarray | None:

@@ -10,13 +10,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from privfcd.errors import InvalidParameter
-from privfcd.moments import Moments, pooled
+from privfcd.moments import Moments, NoiseTerm, pooled
 
 NAMES = ("a", "b", "c")
 
 
 def moments_of(rows: np.ndarray, sd: float | None = None, mean: np.ndarray | None = None) -> Moments:
-    noise = None if sd is None else np.full((3, 3), sd)
+    noise = () if sd is None else (NoiseTerm(np.full((3, 3), sd)),)
     return Moments(rows.T @ rows / len(rows), len(rows), NAMES, noise, mean)
 
 
@@ -72,7 +72,7 @@ def test_effective_rows_are_as_good_as_that_many_exact_rows() -> None:
     root = np.array([[1.0, 0.0, 0.0], [0.8, 0.6, 0.0], [0.0, 0.5, 1.0]])
     truth = root @ root.T
     n, sd = 300, 0.15
-    expected = Moments(truth, n, NAMES, np.full((3, 3), sd)).effective_rows()
+    expected = Moments(truth, n, NAMES, (NoiseTerm(np.full((3, 3), sd)),)).effective_rows()
     samples = [rng.normal(size=(n, 3)) @ root.T for _ in range(3000)]
     noisy = np.array([rows.T @ rows / n + rng.normal(scale=sd, size=(3, 3)) for rows in samples])
     spread = np.outer(np.diag(truth), np.diag(truth)) + truth**2
@@ -81,7 +81,7 @@ def test_effective_rows_are_as_good_as_that_many_exact_rows() -> None:
 
 def test_repair_lifts_eigenvalues_and_nothing_else() -> None:
     matrix = np.array([[1.0, 2.0, 0.0], [2.0, 1.0, 0.0], [0.0, 0.0, 3.0]])
-    repaired = Moments(matrix, 9, NAMES, np.ones((3, 3))).repaired(0.25)
+    repaired = Moments(matrix, 9, NAMES, (NoiseTerm(np.ones((3, 3))),)).repaired(0.25)
     np.testing.assert_allclose(np.linalg.eigvalsh(repaired.matrix), [0.25, 3.0, 3.0])
     assert repaired.noise_sd is not None and (repaired.noise_sd == 1).all() and repaired.rows == 9
     fine = moments_of(np.random.default_rng(4).normal(size=(50, 3)))
@@ -95,8 +95,9 @@ def test_repair_lifts_eigenvalues_and_nothing_else() -> None:
         ((np.full((3, 3), math.nan), 9, NAMES), "matrix must be finite"),
         ((np.triu(np.ones((3, 3))), 9, NAMES), "symmetric"),
         ((np.ones((3, 3)), 0, NAMES), "rows must be a whole number of at least 1"),
-        ((np.ones((3, 3)), 9, NAMES, np.ones(3)), "noise_sd must be finite and of shape"),
-        ((np.ones((3, 3)), 9, NAMES, np.full((3, 3), math.inf)), "noise_sd must be finite"),
+        ((np.ones((3, 3)), 9, NAMES, np.ones((3, 3))), "noise must be a tuple of NoiseTerm"),
+        ((np.ones((3, 3)), 9, NAMES, (NoiseTerm(np.ones((2, 2))),)), "noise sd must have shape"),
+        ((np.ones((3, 3)), 9, NAMES, (NoiseTerm(1.0, np.ones((2, 2))),)), "noise carry must have shape"),
     ],
 )
 def test_moments_refuse_what_is_none(arguments: tuple[object, ...], message: str) -> None:
@@ -106,9 +107,9 @@ def test_moments_refuse_what_is_none(arguments: tuple[object, ...], message: str
 
 @pytest.mark.parametrize(
     "arguments",
-    [{"mean": np.ones(2)}, {"mean": np.full(3, math.nan)}, {"noise_sd": np.full((3, 3), -1.0)}],
-    ids=["mean's length", "mean NaN", "negative noise"],
+    [{"mean": np.ones(2)}, {"mean": np.full(3, math.nan)}],
+    ids=["mean's length", "mean NaN"],
 )
-def test_moments_check_their_mean_and_noise(arguments: dict[str, np.ndarray]) -> None:
+def test_moments_check_their_mean(arguments: dict[str, np.ndarray]) -> None:
     with pytest.raises(InvalidParameter):
         Moments(np.eye(3), 9, NAMES, **arguments)

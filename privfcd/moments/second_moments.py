@@ -1,18 +1,17 @@
-"""Second moments of a table or of a federation, exact or released, with the law of their noise; no rows.
-
-Learners consume Moments. One private release serves any number of them: what is computed from it is post-processing.
-"""
+"""The moments of a table or of a federation: a matrix, its rows, and the law of its noise."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
 
 from privfcd import checks
 from privfcd.errors import InvalidParameter
+from privfcd.moments.noise_law import NoiseTerm, merged
 
 Array = NDArray[np.float64]
 
@@ -29,9 +28,8 @@ class Moments:
         n, public.
     columns : tuple of str
         Names.
-    noise_sd : ndarray of shape (d, d), optional
-        Standard deviation of the Gaussian noise in each entry; None for exact moments. Entries above the diagonal are
-        independent of each other and of the diagonal.
+    noise : tuple of NoiseTerm
+        The law of the noise, a sum of independent terms; empty for exact moments.
     mean : ndarray of shape (d,), optional
         What was taken off the rows, itself exact or released.
     """
@@ -39,18 +37,19 @@ class Moments:
     matrix: Array
     rows: int
     columns: tuple[str, ...]
-    noise_sd: Array | None = None
+    noise: tuple[NoiseTerm, ...] = ()
     mean: Array | None = None
 
     def __post_init__(self) -> None:
         d = len(self.columns)
-        for name, value, shape in (("matrix", self.matrix, (d, d)), ("noise_sd", self.noise_sd, (d, d))):
-            if value is not None and (value.shape != shape or not np.isfinite(value).all()):
-                raise InvalidParameter(f"{name} must be finite and of shape {shape}, got shape {value.shape}")
+        if self.matrix.shape != (d, d) or not np.isfinite(self.matrix).all():
+            raise InvalidParameter(f"matrix must be finite and of shape ({d}, {d}), got shape {self.matrix.shape}")
         if not np.array_equal(self.matrix, self.matrix.T):
             raise InvalidParameter("matrix must be symmetric")
-        if self.noise_sd is not None and (self.noise_sd < 0).any():
-            raise InvalidParameter("noise_sd must be at least 0 everywhere")
+        if not isinstance(self.noise, tuple) or not all(isinstance(term, NoiseTerm) for term in self.noise):
+            raise checks.refuse("noise", self.noise, "a tuple of NoiseTerm, empty for exact moments")
+        for term in self.noise:
+            term.check(d)
         if self.mean is not None and (self.mean.shape != (d,) or not np.isfinite(self.mean).all()):
             raise InvalidParameter(f"mean must be {d} finite numbers, got shape {self.mean.shape}")
         checks.count("rows", self.rows)
@@ -58,13 +57,40 @@ class Moments:
     @property
     def exact(self) -> bool:
         """Whether there is no noise."""
-        return self.noise_sd is None
+        return not self.noise
+
+    @cached_property
+    def noise_sd(self) -> Array | None:
+        """Standard deviation of the noise in each entry, shape (d, d); None for exact moments."""
+        if self.exact:
+            return None
+        d = len(self.columns)
+        return np.sqrt(sum((term.entry_variances(d) for term in self.noise), np.zeros((d, d))))
+
+    def noise_variances(self, left: Array, right: Array) -> Array:
+        """Return Var(u' N v), N the noise, for each column u of `left` and v of `right`, both of shape (d, m)."""
+        return sum((term.pair_variances(left, right) for term in self.noise), np.zeros(left.shape[1]))
+
+    def form_noise_variance(self, form: Array) -> float:
+        """Return Var <N, M>, N the noise, for a symmetric M of shape (d, d)."""
+        return sum(term.form_variance(form) for term in self.noise)
+
+    def carried(self, linear: Array, columns: Sequence[str] | None = None) -> Moments:
+        """Return the moments of the rows times `linear`': linear S linear', with the noise's law carried along."""
+        matrix = linear @ self.matrix @ linear.T
+        return Moments(
+            (matrix + matrix.T) / 2,
+            self.rows,
+            self.columns if columns is None else tuple(columns),
+            tuple(term.carried(linear) for term in self.noise),
+            None if self.mean is None else linear @ self.mean,
+        )
 
     def repaired(self, floor: float = 0.0) -> Moments:
         """Return the nearest moments whose eigenvalues are at least `floor`; the stated noise law stays."""
         values, vectors = np.linalg.eigh(self.matrix)
         lifted = (vectors * np.maximum(values, floor)) @ vectors.T
-        return Moments((lifted + lifted.T) / 2, self.rows, self.columns, self.noise_sd, self.mean)
+        return replace(self, matrix=(lifted + lifted.T) / 2)
 
     def effective_rows(self) -> Array:
         """Return for each entry how many exact Gaussian rows would estimate it as well, shape (d, d).
@@ -95,12 +121,7 @@ def pooled(parts: Sequence[Moments]) -> Moments:
     rows = sum(part.rows for part in parts)
     shares = [part.rows / rows for part in parts]
     matrix = sum((share * part.matrix for share, part in zip(shares, parts, strict=True)), np.zeros_like(first.matrix))
-    noise: Array | None = None
-    if any(part.noise_sd is not None for part in parts):
-        variances = [
-            share**2 * part.noise_sd**2 for share, part in zip(shares, parts, strict=True) if part.noise_sd is not None
-        ]
-        noise = np.sqrt(sum(variances, np.zeros_like(first.matrix)))
+    noise = merged([term.scaled(share) for share, part in zip(shares, parts, strict=True) for term in part.noise])
     return Moments((matrix + matrix.T) / 2, rows, first.columns, noise, first.mean)
 
 

@@ -7,7 +7,11 @@ import click
 from privfcd.studies.accounting import accounting
 from privfcd.studies.bench import bench
 from privfcd.studies.ledger import ledger
-from privfcd.studies.table1 import table1
+from privfcd.studies.paper.convergence import figure1, figure5, figure6
+from privfcd.studies.paper.personalisation import figure2
+from privfcd.studies.paper.privacy import figure3, figure4, figure7, figure8
+from privfcd.studies.paper.sachs import sachs
+from privfcd.studies.paper.table1 import table1
 
 
 @click.group(context_settings={"help_option_names": ["-h", "--help"]})
@@ -18,7 +22,8 @@ def studies() -> None:
 studies.add_command(accounting)
 studies.add_command(bench)
 studies.add_command(ledger)
-studies.add_command(table1)
+for command in (table1, figure1, figure2, figure3, figure4, figure5, figure6, figure7, figure8, sachs):
+    studies.add_command(command)
 
 if __name__ == "__main__":
     studies(prog_name="python -m privfcd.studies")

@@ -1,0 +1,196 @@
+"""Greedy equivalence search on any decomposable score: forward, backward, and turning steps to a fixed point.
+
+What one step may do is asked for in one message. After a step only those pairs are listed again whose operators can have
+changed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+
+import numpy as np
+from numpy.typing import NDArray
+
+from privfcd import checks
+from privfcd.algorithms.ges.operators import Kind, Operator, apply, blocked, deletes, inserts, turns
+from privfcd.algorithms.scores import Family, LocalScore, Remembered
+from privfcd.graphs.cpdag import dag_to_cpdag
+from privfcd.graphs.orders import consistent_extension
+from privfcd.graphs.pdag import Pdag
+
+Array = NDArray[np.float64]
+
+TOLERANCE, RELATIVE = 1e-8, 1e-12
+"""A step must gain more than this, and more than this share of the total, so that rounding decides nothing."""
+
+_LISTS: dict[Kind, Callable[[Pdag, int, int], Iterator[Operator]]] = {
+    "insert": inserts,
+    "delete": deletes,
+    "turn": turns,
+}
+
+
+@dataclass
+class SearchResult:
+    """Where a search ended.
+
+    Attributes
+    ----------
+    cpdag : Pdag
+        The class.
+    score : float
+        Its value.
+    steps : list of (str, int, int)
+        Operators by kind, x and y.
+    messages, families : int
+        How often the score was asked, and for how many distinct families.
+    """
+
+    cpdag: Pdag
+    score: float
+    messages: int
+    families: int
+    steps: list[tuple[str, int, int]] = field(default_factory=list)
+
+
+def greedy_search(
+    score: LocalScore,
+    *,
+    start: Pdag | None = None,
+    turning: bool = True,
+    most_parents: int | None = None,
+) -> SearchResult:
+    """Search from `start` (the empty graph by default) until no operator improves the score.
+
+    Forward, backward and, with `turning`, turning phases are repeated until a whole turn changes nothing.
+
+    Parameters
+    ----------
+    score : LocalScore
+        Larger is better.
+    start : Pdag, optional
+        A CPDAG.
+    turning : bool
+        Whether edges may be turned.
+    most_parents : int, optional
+        Families larger than this are not looked at.
+    """
+    if not isinstance(turning, bool):
+        raise checks.refuse("turning", turning, "True or False")
+    if most_parents is not None:
+        most_parents = checks.count("most_parents", most_parents, least=0)
+    graph = Pdag((0,) * score.d, (0,) * score.d) if start is None else start
+    if graph.p != score.d:
+        raise checks.refuse("start", graph.p, f"a graph on {score.d} nodes")
+    search = _Search(Remembered(score), graph, score.d if most_parents is None else most_parents)
+    phases: tuple[Kind, ...] = ("insert", "delete", "turn") if turning else ("insert", "delete")
+    while any([search.phase(kind) for kind in phases]):
+        continue
+    value = float(score.total(search.sums))
+    return SearchResult(search.graph, value, search.scores.messages, search.scores.families, search.steps)
+
+
+class _Search:
+    def __init__(self, scores: Remembered, graph: Pdag, most_parents: int) -> None:
+        self.scores = scores
+        self.steps: list[tuple[str, int, int]] = []
+        self._most = most_parents
+        dag = consistent(graph)
+        families = list(enumerate(dag.parents))
+        scores.prepare(families)
+        self.sums: Array = np.sum([scores[family] for family in families], axis=0)
+        self.graph = graph
+
+    def phase(self, kind: Kind) -> bool:
+        """Take the best steps of one kind until none improves; say whether there was one."""
+        listed: dict[tuple[int, int], list[Operator]] = {}
+        changed = (1 << self.graph.p) - 1
+        moved = False
+        while True:
+            self._list(kind, listed, changed)
+            before = self.graph
+            if not self._step(listed):
+                return moved
+            moved = True
+            changed = _difference(before, self.graph)
+
+    def _list(self, kind: Kind, listed: dict[tuple[int, int], list[Operator]], changed: int) -> None:
+        graph = self.graph
+        wanted: list[Family] = []
+        for y in range(graph.p):
+            all_of_y = bool(changed >> y & 1 or changed & graph.neighbours[y])
+            ends = _ends(graph, kind, y)
+            for x in range(graph.p):
+                if not ends >> x & 1:
+                    listed.pop((x, y), None)
+                elif all_of_y or changed >> x & 1 or (x, y) not in listed:
+                    operators = [
+                        operator
+                        for operator in _LISTS[kind](graph, x, y)
+                        if all(parents.bit_count() <= self._most for _, parents in operator.gained)
+                    ]
+                    listed[x, y] = operators
+                    wanted.extend(family for operator in operators for family in (*operator.gained, *operator.lost))
+        self.scores.prepare(wanted)
+
+    def _step(self, listed: dict[tuple[int, int], list[Operator]]) -> bool:
+        operators = [operator for group in listed.values() for operator in group]
+        if not operators:
+            return False
+        known, total = self.scores.known, self.scores.score.total
+        gained = np.array([_sum(known, operator.gained) for operator in operators])
+        lost = np.array([_sum(known, operator.lost) for operator in operators])
+        changes = gained - lost
+        now = float(total(self.sums))
+        gains = total(self.sums + changes) - now
+        least = max(TOLERANCE, RELATIVE * abs(now))
+        order = sorted(np.flatnonzero(gains > least).tolist(), key=lambda at: (-gains[at], _key(operators[at])))
+        for at in order:
+            operator = operators[at]
+            if blocked(self.graph, operator):
+                continue
+            dag = apply(self.graph, operator)
+            if dag is None:
+                continue
+            self.graph = dag_to_cpdag(dag)
+            self.sums = self.sums + changes[at]
+            self.steps.append((operator.kind, operator.x, operator.y))
+            return True
+        return False
+
+
+def _ends(graph: Pdag, kind: Kind, y: int) -> int:
+    """Return the mask of x for which there may be operators of this kind on (x, y)."""
+    if kind == "insert":
+        return ~graph.adjacent[y] & ~(1 << y) & ((1 << graph.p) - 1)
+    if kind == "delete":
+        return graph.parents[y] | graph.neighbours[y]
+    return graph.children[y] | graph.neighbours[y]
+
+
+def _difference(one: Pdag, other: Pdag) -> int:
+    """Return the nodes whose edges differ."""
+    mask = 0
+    for node in range(one.p):
+        if one.parents[node] != other.parents[node] or one.neighbours[node] != other.neighbours[node]:
+            mask |= 1 << node
+        if one.children[node] != other.children[node]:
+            mask |= 1 << node
+    return mask
+
+
+def _sum(known: dict[Family, Array], families: tuple[Family, ...]) -> Array:
+    return known[families[0]] if len(families) == 1 else np.sum([known[family] for family in families], axis=0)
+
+
+def _key(operator: Operator) -> tuple[int, int, int]:
+    return operator.x, operator.y, operator.nodes
+
+
+def consistent(graph: Pdag) -> Pdag:
+    """Return a DAG of the class of `graph`, or raise InvalidParameter."""
+    dag = consistent_extension(graph)
+    if dag is None:
+        raise checks.refuse("start", graph, "a CPDAG")
+    return dag

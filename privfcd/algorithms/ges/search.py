@@ -17,7 +17,7 @@ from privfcd.algorithms.ges.operators import Kind, Operator, apply, blocked, del
 from privfcd.algorithms.scores import Family, LocalScore, Remembered
 from privfcd.graphs.cpdag import dag_to_cpdag
 from privfcd.graphs.orders import consistent_extension
-from privfcd.graphs.pdag import Pdag
+from privfcd.graphs.pdag import Pdag, bits
 
 Array = NDArray[np.float64]
 
@@ -104,60 +104,87 @@ class _Search:
 
     def phase(self, kind: Kind) -> bool:
         """Take the best steps of one kind until none improves; say whether there was one."""
-        listed: dict[tuple[int, int], list[Operator]] = {}
+        table = _OperatorTable(self.sums.size)
         changed = (1 << self.graph.p) - 1
         moved = False
         while True:
-            self._list(kind, listed, changed)
+            self._list(kind, table, changed)
             before = self.graph
-            if not self._step(listed):
+            if not self._step(table):
                 return moved
             moved = True
             changed = _difference(before, self.graph)
 
-    def _list(self, kind: Kind, listed: dict[tuple[int, int], list[Operator]], changed: int) -> None:
+    def _list(self, kind: Kind, table: _OperatorTable, changed: int) -> None:
         graph = self.graph
-        wanted: list[Family] = []
+        fresh: list[Operator] = []
         for y in range(graph.p):
             all_of_y = bool(changed >> y & 1 or changed & graph.neighbours[y])
             ends = _ends(graph, kind, y)
-            for x in range(graph.p):
-                if not ends >> x & 1:
-                    listed.pop((x, y), None)
-                elif all_of_y or changed >> x & 1 or (x, y) not in listed:
-                    operators = [
+            for x in range(graph.p) if all_of_y else bits(changed):
+                table.drop(x, y)
+                if ends >> x & 1:
+                    fresh.extend(
                         operator
                         for operator in _LISTS[kind](graph, x, y)
                         if all(parents.bit_count() <= self._most for _, parents in operator.gained)
-                    ]
-                    listed[x, y] = operators
-                    wanted.extend(family for operator in operators for family in (*operator.gained, *operator.lost))
-        self.scores.prepare(wanted)
+                    )
+        self.scores.prepare(family for operator in fresh for family in (*operator.gained, *operator.lost))
+        table.add(fresh, self.scores.known)
 
-    def _step(self, listed: dict[tuple[int, int], list[Operator]]) -> bool:
-        operators = [operator for group in listed.values() for operator in group]
-        if not operators:
-            return False
-        known, total = self.scores.known, self.scores.score.total
-        gained = np.array([_sum(known, operator.gained) for operator in operators])
-        lost = np.array([_sum(known, operator.lost) for operator in operators])
-        changes = gained - lost
+    def _step(self, table: _OperatorTable) -> bool:
+        total = self.scores.score.total
         now = float(total(self.sums))
-        gains = total(self.sums + changes) - now
+        gains = total(self.sums + table.changes()) - now
         least = max(TOLERANCE, RELATIVE * abs(now))
-        order = sorted(np.flatnonzero(gains > least).tolist(), key=lambda at: (-gains[at], _key(operators[at])))
-        for at in order:
+        operators = table.operators
+        promising = [at for at in np.flatnonzero(gains > least).tolist() if operators[at] is not None]
+        for at in sorted(promising, key=lambda at: (-gains[at], _key(operators[at]))):
             operator = operators[at]
-            if blocked(self.graph, operator):
+            if operator is None or blocked(self.graph, operator):
                 continue
             dag = apply(self.graph, operator)
             if dag is None:
                 continue
             self.graph = dag_to_cpdag(dag)
-            self.sums = self.sums + changes[at]
+            self.sums = self.sums + table.changes()[at]
             self.steps.append((operator.kind, operator.x, operator.y))
             return True
         return False
+
+
+class _OperatorTable:
+    """Operators with the changes of the parties' sums, kept in one array while pairs come and go."""
+
+    def __init__(self, parties: int) -> None:
+        self.operators: list[Operator | None] = []
+        self._changes = np.empty((256, parties))
+        self._places: dict[tuple[int, int], list[int]] = {}
+
+    def changes(self) -> Array:
+        """Return the changes, shape (operators, parties); what was dropped is NaN."""
+        return self._changes[: len(self.operators)]
+
+    def drop(self, x: int, y: int) -> None:
+        """Forget the operators of a pair."""
+        for at in self._places.pop((x, y), ()):
+            self.operators[at] = None
+            self._changes[at] = np.nan
+
+    def add(self, operators: list[Operator], known: dict[Family, Array]) -> None:
+        """Add operators whose families are known."""
+        start, needed = len(self.operators), len(self.operators) + len(operators)
+        if needed > len(self._changes):
+            larger = np.empty((2 * needed, self._changes.shape[1]))
+            larger[:start] = self._changes[:start]
+            self._changes = larger
+        for at, operator in enumerate(operators, start=start):
+            self._places.setdefault((operator.x, operator.y), []).append(at)
+            change = known[operator.gained[0]] - known[operator.lost[0]]
+            for gained, lost in zip(operator.gained[1:], operator.lost[1:], strict=True):
+                change = change + known[gained] - known[lost]
+            self._changes[at] = change
+        self.operators.extend(operators)
 
 
 def _ends(graph: Pdag, kind: Kind, y: int) -> int:
@@ -180,11 +207,8 @@ def _difference(one: Pdag, other: Pdag) -> int:
     return mask
 
 
-def _sum(known: dict[Family, Array], families: tuple[Family, ...]) -> Array:
-    return known[families[0]] if len(families) == 1 else np.sum([known[family] for family in families], axis=0)
-
-
-def _key(operator: Operator) -> tuple[int, int, int]:
+def _key(operator: Operator | None) -> tuple[int, int, int]:
+    assert operator is not None
     return operator.x, operator.y, operator.nodes
 
 

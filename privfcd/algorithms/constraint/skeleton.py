@@ -129,12 +129,17 @@ def stable_skeleton(test: IndependenceTest, alpha: float = 0.01, largest: int | 
     largest : int, optional
         Size of the largest conditioning set; None for no limit.
     """
-    alpha = checks.fraction("alpha", alpha)
-    if largest is not None:
-        checks.count("largest", largest, least=0)
+    check_levels(alpha, largest)
     skeleton = Skeleton.complete(test.d)
     for size in range(test.d - 1 if largest is None else largest + 1):
         if int(skeleton.adjacent.sum(axis=1).max(initial=0)) - 1 < size:
             break
         run_layer(skeleton, test, alpha, size)
     return skeleton
+
+
+def check_levels(alpha: float, largest: int | None) -> None:
+    """Raise InvalidParameter unless `alpha` and `largest` are what `stable_skeleton` takes."""
+    checks.fraction("alpha", alpha)
+    if largest is not None:
+        checks.count("largest", largest, least=0)

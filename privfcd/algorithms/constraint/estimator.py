@@ -1,0 +1,101 @@
+"""The PC algorithm as an estimator."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Self
+
+from privfcd.algorithms.base import Estimator
+from privfcd.algorithms.constraint.fisher_z import FisherZ
+from privfcd.algorithms.constraint.orientation import Orientation, oriented
+from privfcd.algorithms.constraint.skeleton import Skeleton, check_levels, stable_skeleton
+from privfcd.algorithms.release.gather import centring, gather
+from privfcd.algorithms.results import store_cpdag, store_privacy
+from privfcd.data.private import PrivateTable
+from privfcd.graphs.pdag import Pdag
+from privfcd.moments import Moments
+
+
+class PC(Estimator):
+    """The stable PC algorithm on second moments, with Fisher's z tests that know the moments' noise.
+
+    Spirtes, Glymour and Scheines (2000), in the order-independent form of Colombo and Maathuis (2014); for linear Gaussian
+    data without hidden common causes. It finds a Markov equivalence class, and needs no equal error variances.
+
+    Parameters
+    ----------
+    alpha : float
+        Level of the tests, in (0, 1).
+    largest : int, optional
+        Size of the largest conditioning set; None for no limit.
+    release : str
+        What tables release: `"preconditioned"`, `"covariance"`, `"exact"` (open tables), or `"auto"`.
+    center : bool, optional
+        Whether the columns' means are taken off first; paid for, on tables with a budget. By default on for tables.
+    row_norm, epsilon, delta : float, optional
+        Of `release_moments`.
+
+    Attributes
+    ----------
+    cpdag_ : Pdag
+        The class; where the tests contradict each other (`orientation_.valid` False) a graph that is none.
+    adjacency_matrix_ : ndarray of bool, shape (d, d)
+        [i, j] alone is i -> j, [i, j] and [j, i] together are i - j.
+    causal_graph_ : networkx.DiGraph
+        The same; an undirected edge is two arcs with `undirected` True.
+    skeleton_ : Skeleton
+        With separators and p-values.
+    orientation_ : Orientation
+        How many v-structures contradicted each other.
+    moments_, rule_, bytes_exchanged_, privacy_report_, privacy_spent_, feature_names_in_, n_features_in_
+        As of the other estimators.
+    """
+
+    cpdag_: Pdag
+
+    def __init__(
+        self,
+        alpha: float = 0.01,
+        largest: int | None = 3,
+        release: str = "auto",
+        center: bool | None = None,
+        row_norm: float | None = None,
+        epsilon: float | None = None,
+        delta: float | None = None,
+    ) -> None:
+        self.alpha = alpha
+        self.largest = largest
+        self.release = release
+        self.center = center
+        self.row_norm = row_norm
+        self.epsilon = epsilon
+        self.delta = delta
+
+    def fit(self, source: Sequence[PrivateTable] | Moments | Sequence[Moments]) -> Self:
+        """Learn the class from tables or moments, one for each party.
+
+        Raises
+        ------
+        BudgetExceeded
+            A party's budget does not allow the run; no party was charged.
+        InvalidParameter, InvalidTable
+            What is wrong, and with which party.
+        """
+        check_levels(self.alpha, self.largest)
+        gathered = gather(
+            source,
+            self.release,
+            center=centring(self.center, source),
+            row_norm=self.row_norm,
+            epsilon=self.epsilon,
+            delta=self.delta,
+        )
+        moments = gathered.moments
+        self.skeleton_: Skeleton = stable_skeleton(FisherZ(moments), self.alpha, self.largest)
+        self.orientation_: Orientation = oriented(self.skeleton_)
+        store_cpdag(self, self.orientation_.graph, moments.columns)
+        store_privacy(self, gathered.reports)
+        self.moments_ = moments
+        self.rule_ = gathered.rule
+        self.bytes_exchanged_ = gathered.bytes_exchanged
+        return self

@@ -4,6 +4,7 @@ from privfcd.data.box_moments import BoxMoments, box_sensitivity
 from privfcd.data.datasets import Dataset, sachs
 from privfcd.data.greedy import GreedyDescent, GreedyScores
 from privfcd.data.histogram import OctaveHistogram
+from privfcd.data.interventions import InterventionSimulation, unknown_interventions
 from privfcd.data.private import PrivateTable
 from privfcd.data.quantile import QuantileScores
 from privfcd.data.queries import ClippedGradient, ClippedMean, ColumnSquares, Query, SecondMoments
@@ -19,6 +20,7 @@ __all__ = [
     "Dataset",
     "GreedyDescent",
     "GreedyScores",
+    "InterventionSimulation",
     "OctaveHistogram",
     "PrivateTable",
     "QuantileScores",
@@ -33,4 +35,5 @@ __all__ = [
     "sachs",
     "split_rows",
     "table_moments",
+    "unknown_interventions",
 ]

@@ -98,7 +98,7 @@ def linear_gaussian(
     ((5, 5), [(100, 5), (50, 5)])
     """
     d, parties, seed = count("d", d), count("parties", parties), count("seed", seed, least=0)
-    sizes = _sizes(rows, parties)
+    sizes = party_sizes(rows, parties)
     most = d * (d - 1) // 2
     number = min(d, most) if edges is None else count("edges", edges, least=0)
     if number > most:
@@ -107,22 +107,23 @@ def linear_gaussian(
         raise refuse("heterogeneous", heterogeneous, "True or False")
     spread = positive("noise_sd", noise_sd)
 
-    order, present = _random_dag(d, number, _generator(seed, _GRAPH))
+    order, present = _random_dag(d, number, stream(seed, _GRAPH))
     weights = np.zeros((d, d))
-    weights[present] = _random_weights(number, _generator(seed, _WEIGHTS))
+    weights[present] = random_weights(number, stream(seed, _WEIGHTS))
     tables, party_weights = [], []
     for p, size in enumerate(sizes):
         own = weights.copy()
         if heterogeneous:
-            draws = _generator(seed, _PARTY_WEIGHTS, p).standard_normal(number)
+            draws = stream(seed, _PARTY_WEIGHTS, p).standard_normal(number)
             own[present] += math.sqrt(_PARTY_WEIGHT_VARIANCE) * draws
-        noise = spread * _generator(seed, _ROWS, p).standard_normal((size, d))
-        tables.append(_solve(noise, own, order))
+        noise = spread * stream(seed, _ROWS, p).standard_normal((size, d))
+        tables.append(solve_linear(noise, own, order))
         party_weights.append(own)
     return Simulation(weights, tables, party_weights)
 
 
-def _sizes(rows: int | Sequence[int], parties: int) -> list[int]:
+def party_sizes(rows: int | Sequence[int], parties: int) -> list[int]:
+    """Return each party's number of rows, from one number for all or one a party."""
     if isinstance(rows, str | bytes):
         raise refuse("rows", rows, "a whole number, or one a party")
     if not isinstance(rows, Sequence | np.ndarray):
@@ -133,7 +134,8 @@ def _sizes(rows: int | Sequence[int], parties: int) -> list[int]:
     return sizes
 
 
-def _generator(seed: int, *key: int) -> np.random.Generator:
+def stream(seed: int, *key: int) -> np.random.Generator:
+    """Return the independent random stream of a seed that belongs to `key`."""
     return np.random.default_rng(np.random.SeedSequence(seed, spawn_key=key))
 
 
@@ -147,12 +149,15 @@ def _random_dag(d: int, edges: int, generator: np.random.Generator) -> tuple[NDA
     return order, present
 
 
-def _random_weights(size: int, generator: np.random.Generator) -> NDArray[np.float64]:
+def random_weights(size: int, generator: np.random.Generator) -> NDArray[np.float64]:
+    """Draw weights uniformly from [-2, -0.5] and [0.5, 2]."""
     magnitudes = generator.uniform(_WEIGHT_LOW, _WEIGHT_HIGH, size)
     return np.where(generator.random(size) < 0.5, -magnitudes, magnitudes)
 
 
-def _solve(noise: NDArray[np.float64], weights: NDArray[np.float64], order: NDArray[np.int64]) -> NDArray[np.float64]:
+def solve_linear(
+    noise: NDArray[np.float64], weights: NDArray[np.float64], order: NDArray[np.int64]
+) -> NDArray[np.float64]:
     """Solve X = X B + E for X, variable by variable along the topological order; E is overwritten."""
     # Parents are added one by one, not by a matrix product, whose last bits hang on the BLAS in use.
     for j in order:

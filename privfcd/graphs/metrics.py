@@ -11,10 +11,16 @@ Conventions, which differ between papers:
 - A ratio with denominator 0 is 0: an empty estimate has precision 0 and FDR 0, an empty truth has recall 0.
 - A v-structure is i -> k <- j with no edge between i and j in the same graph, where both edges go in one
   direction only.
+
+Papers that compare partially directed graphs differ more. `compare_pdags` gives every usual number under a name of its
+own, and compares like with like only if the caller does: a DAG with a DAG, a CPDAG with the truth's CPDAG
+(`dag_to_cpdag`), a Phi-CPDAG with the truth's Phi-CPDAG (`phi_cpdag`). A CPDAG that is held against a DAG pays for every
+edge that no method could direct.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -24,6 +30,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from privfcd.errors import InvalidParameter
 from privfcd.graphs.dag import plain_digraph, square_matrix
+from privfcd.graphs.pdag import Pdag, as_pdag, same_nodes
 
 if TYPE_CHECKING:
     Graph = ArrayLike | nx.DiGraph[Any]
@@ -73,6 +80,131 @@ class GraphMetrics:
     v_structures_right: int
 
 
+@dataclass(frozen=True)
+class PdagMetrics:
+    """The comparison of two partially directed graphs, under each convention that papers use.
+
+    A pair of nodes is in one of four states: no edge, i -> j, i <- j, i - j. The ways to differ cost
+
+    =====================  ===  ==================  ===========  ============
+    a pair that has        shd  shd_reversal_twice  shd_entries  shd_skeleton
+    =====================  ===  ==================  ===========  ============
+    a directed edge or no    1                   1            1             1
+    i - j or no edge         1                   1            2             1
+    opposite directions      1                   2            2             0
+    i - j or a direction     1                   1            1             0
+    =====================  ===  ==================  ===========  ============
+
+    Attributes
+    ----------
+    shd : int
+        Pairs in different states: the default, and the number that `compare` gives.
+    shd_reversal_twice : int
+        The same with 2 for opposite directions.
+    shd_entries : int
+        Differing entries of the two matrices, as the authors' program of I-PERI counts.
+    shd_skeleton : int
+        Pairs that are adjacent in one graph only.
+    f1 : float
+        Over entries of the matrices, an undirected edge being two: the number that `compare` gives.
+    edge_precision, edge_recall, edge_f1 : float
+        Over edges: a hit is a pair with an edge in the same state in both graphs.
+    directed_precision, directed_recall, directed_f1 : float
+        Over directed edges only: a hit is the same direction in both graphs.
+    skeleton_precision, skeleton_recall, skeleton_f1 : float
+        Over adjacent pairs.
+    reversed : int
+        Pairs with opposite directions.
+    overdirected : int
+        Pairs that the estimate directs and the truth leaves undirected.
+    undirected : int
+        Pairs that the estimate leaves undirected and the truth directs.
+    """
+
+    shd: int
+    shd_reversal_twice: int
+    shd_entries: int
+    shd_skeleton: int
+    f1: float
+    edge_precision: float
+    edge_recall: float
+    edge_f1: float
+    directed_precision: float
+    directed_recall: float
+    directed_f1: float
+    skeleton_precision: float
+    skeleton_recall: float
+    skeleton_f1: float
+    reversed: int
+    overdirected: int
+    undirected: int
+
+
+def compare_pdags(truth: Pdag | ArrayLike, estimate: Pdag | ArrayLike) -> PdagMetrics:
+    """Compare two graphs whose edges may be directed or undirected: DAGs, CPDAGs, Phi-CPDAGs.
+
+    Parameters
+    ----------
+    truth, estimate : Pdag or arrays of shape (p, p)
+        Both [i, j] and [j, i] are one undirected edge. An estimate that is sound for a true DAG has `reversed` 0
+        against it and directs no pair that is not adjacent.
+
+    Returns
+    -------
+    PdagMetrics
+
+    Raises
+    ------
+    InvalidParameter
+        Different numbers of nodes, a self-loop, or entries that are not finite.
+
+    Examples
+    --------
+    >>> result = compare_pdags([[0, 1], [1, 0]], [[0, 1], [0, 0]])
+    >>> result.shd, result.overdirected, result.edge_f1
+    (1, 1, 0.0)
+    """
+    true = as_pdag(truth, "truth")
+    found = same_nodes(true, as_pdag(estimate, "estimate"), "estimate")
+
+    def total(masks: Iterable[int]) -> int:
+        return sum(mask.bit_count() for mask in masks)
+
+    def shared(one: tuple[int, ...], other: tuple[int, ...]) -> int:
+        return total(a & b for a, b in zip(one, other, strict=True))
+
+    hits, reversals = shared(true.parents, found.parents), shared(true.parents, found.children)
+    both_undirected = shared(true.neighbours, found.neighbours) // 2
+    overdirected, undirected = shared(true.neighbours, found.parents), shared(true.parents, found.neighbours)
+    near = shared(true.adjacent, found.adjacent) // 2
+    arrows_true, arrows = total(true.parents), total(found.parents)
+    edges_true, edges = total(true.adjacent) // 2, total(found.adjacent) // 2
+    same = hits + both_undirected
+    one_sided = edges_true + edges - 2 * near
+    entries_true, entries = 2 * edges_true - arrows_true, 2 * edges - arrows
+    entry_hits = shared(true.entries(), found.entries())
+    shd = one_sided + near - same
+    return PdagMetrics(
+        shd=shd,
+        shd_reversal_twice=shd + reversals,
+        shd_entries=entries_true + entries - 2 * entry_hits,
+        shd_skeleton=one_sided,
+        f1=_ratio(2 * entry_hits, entries_true + entries),
+        edge_precision=_ratio(same, edges),
+        edge_recall=_ratio(same, edges_true),
+        edge_f1=_ratio(2 * same, edges_true + edges),
+        directed_precision=_ratio(hits, arrows),
+        directed_recall=_ratio(hits, arrows_true),
+        directed_f1=_ratio(2 * hits, arrows_true + arrows),
+        skeleton_precision=_ratio(near, edges),
+        skeleton_recall=_ratio(near, edges_true),
+        skeleton_f1=_ratio(2 * near, edges_true + edges),
+        reversed=reversals,
+        overdirected=overdirected,
+        undirected=undirected,
+    )
+
+
 def compare(truth: Graph, estimate: Graph) -> GraphMetrics:
     """Compare an estimated directed graph with the true one.
 
@@ -98,9 +230,7 @@ def compare(truth: Graph, estimate: Graph) -> GraphMetrics:
         true_edges = square_matrix("truth", truth) != 0
         edges = square_matrix("estimate", estimate) != 0
         if true_edges.shape != edges.shape:
-            raise InvalidParameter(
-                f"estimate must have the truth's shape {true_edges.shape}, got shape {edges.shape}"
-            )
+            raise InvalidParameter(f"estimate must have the truth's shape {true_edges.shape}, got shape {edges.shape}")
     for name, present in (("truth", true_edges), ("estimate", edges)):
         loops = np.flatnonzero(present.diagonal())
         if loops.size:

@@ -281,9 +281,7 @@ def test_weights_that_are_no_numbers_are_refused(tmp_path: Path, bad: object) ->
         write_graph(graph, tmp_path / "g.json")
 
 
-def test_a_failed_write_leaves_the_old_file_and_nothing_else(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_failed_write_leaves_the_old_file_and_nothing_else(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = tmp_path / "g.csv"
     write_graph(nx.DiGraph([("a", "b")]), path)
     before = path.read_bytes()

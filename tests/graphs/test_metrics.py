@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from privfcd.errors import InvalidParameter
-from privfcd.graphs import compare, to_networkx
+from privfcd.graphs import Pdag, compare, compare_pdags, to_networkx
 
 
 @st.composite
@@ -166,3 +166,65 @@ def test_what_cannot_be_compared_is_refused() -> None:
         compare([[0, np.nan], [0, 0]], matrix)
     with pytest.raises(InvalidParameter, match="at least one node"):
         compare(nx.DiGraph(), nx.DiGraph())
+
+
+STATES = ((0, 0), (1, 0), (0, 1), (1, 1))
+# Costs of one pair that is in state a in the truth and b in the estimate: shd, reversal twice, entries, skeleton.
+ONE_SIDED_ARROW, ONE_SIDED_LINE, REVERSED, HALF = (1, 1, 1, 1), (1, 1, 2, 1), (1, 2, 2, 0), (1, 1, 1, 0)
+COSTS = {
+    frozenset([(0, 0), (1, 0)]): ONE_SIDED_ARROW,
+    frozenset([(0, 0), (0, 1)]): ONE_SIDED_ARROW,
+    frozenset([(0, 0), (1, 1)]): ONE_SIDED_LINE,
+    frozenset([(1, 0), (0, 1)]): REVERSED,
+    frozenset([(1, 0), (1, 1)]): HALF,
+    frozenset([(0, 1), (1, 1)]): HALF,
+}
+
+
+@settings(max_examples=200, deadline=None)
+@given(graph_pairs())
+def test_pdag_metrics_are_their_definitions(pair: tuple[NDArray[np.float64], NDArray[np.float64]]) -> None:
+    truth, estimate = (matrix != 0 for matrix in pair)
+    costs = np.zeros(4, dtype=int)
+    states: list[tuple[tuple[int, int], tuple[int, int]]] = []
+    for i, j in combinations(range(len(truth)), 2):
+        a = (int(truth[i, j]), int(truth[j, i]))
+        b = (int(estimate[i, j]), int(estimate[j, i]))
+        states.append((a, b))
+        costs += COSTS.get(frozenset([a, b]), (0, 0, 0, 0))
+    result = compare_pdags(*pair)
+    assert (result.shd, result.shd_reversal_twice, result.shd_entries, result.shd_skeleton) == tuple(costs)
+    assert result.shd_entries == int((truth != estimate).sum())
+
+    arrows = ((1, 0), (0, 1))
+
+    def scores(hits: int, true: int, found: int) -> tuple[float, float, float]:
+        over = [hits / found if found else 0.0, hits / true if true else 0.0]
+        return over[0], over[1], 2 * hits / (true + found) if true + found else 0.0
+
+    for kind, kept, hit in (
+        ("edge", STATES[1:], lambda a, b: a == b),
+        ("directed", arrows, lambda a, b: a == b),
+        ("skeleton", STATES[1:], lambda a, b: True),
+    ):
+        expected = scores(
+            sum(a in kept and b in kept and hit(a, b) for a, b in states),
+            sum(a in kept for a, _ in states),
+            sum(b in kept for _, b in states),
+        )
+        found = tuple(getattr(result, f"{kind}_{name}") for name in ("precision", "recall", "f1"))
+        assert found == pytest.approx(expected, abs=1e-15), kind
+    assert result.reversed == sum({a, b} == {(1, 0), (0, 1)} for a, b in states)
+    assert result.overdirected == sum(a == (1, 1) and b in arrows for a, b in states)
+    assert result.undirected == sum(a in arrows and b == (1, 1) for a, b in states)
+    plain = compare(*pair)
+    assert (result.shd, result.f1, result.skeleton_f1) == (plain.shd, plain.f1, plain.skeleton_f1)
+
+
+def test_pdag_metrics_of_graphs_and_refusals() -> None:
+    truth = Pdag.from_edges(3, directed=[(0, 1)], undirected=[(1, 2)])
+    assert compare_pdags(truth, truth.matrix()) == compare_pdags(truth, truth)
+    with pytest.raises(InvalidParameter, match="estimate must have 3 nodes, got 2"):
+        compare_pdags(truth, np.zeros((2, 2)))
+    with pytest.raises(InvalidParameter, match="truth must have no self-loop"):
+        compare_pdags(np.eye(3), truth)

@@ -1,0 +1,109 @@
+"""What estimators are fitted to: tables, one for each party, or moments. Checked, and columns aligned by name."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from privfcd import checks
+from privfcd.data.private import PrivateTable
+from privfcd.errors import InvalidParameter, InvalidTable
+from privfcd.moments import Moments
+
+
+def checked_tables(tables: Any) -> list[PrivateTable]:
+    """Return the tables as a list, after checking that they belong to one federation; reads no rows.
+
+    Raises
+    ------
+    InvalidParameter
+        Not a list of PrivateTable, or two tables on one ledger.
+    InvalidTable
+        Columns have other names than the first table's. Their order does not matter.
+    """
+    if isinstance(tables, PrivateTable) or not isinstance(tables, Sequence) or not tables:
+        raise checks.refuse("tables", type(tables).__name__, "a non-empty list of PrivateTable")
+    for index, table in enumerate(tables):
+        if not isinstance(table, PrivateTable):
+            raise InvalidParameter(
+                f"tables[{index}] must be a PrivateTable, got {type(table).__name__}: wrap it, with a budget for a "
+                "private run or without one for an open run"
+            )
+    first = tables[0]
+    for table in tables[1:]:
+        missing = sorted(set(first.columns) - set(table.columns))
+        extra = sorted(set(table.columns) - set(first.columns))
+        if missing or extra:
+            raise InvalidTable(
+                f"table {table.name!r} has other columns than {first.name!r}: missing {missing}, unknown {extra}"
+            )
+    if len({table.ledger.account for table in tables}) < len(tables):
+        raise InvalidParameter(
+            "tables must have a ledger each: parties hold different records; rows of one ledger belong into one table"
+        )
+    return list(tables)
+
+
+def moments_given(source: Any) -> list[Moments] | None:
+    """Return the moments if that is what `source` is, with columns in the order of the first; None for tables.
+
+    Raises
+    ------
+    InvalidParameter
+        Moments are mixed with something else, or have other columns than the first.
+    """
+    if isinstance(source, Moments):
+        return [source]
+    if isinstance(source, str) or not isinstance(source, Sequence):
+        return None
+    if not any(isinstance(part, Moments) for part in source):
+        return None
+    parts: list[Moments] = []
+    for index, part in enumerate(source):
+        if not isinstance(part, Moments):
+            raise InvalidParameter(f"source[{index}] must be Moments as the others are, got {type(part).__name__}")
+        first = parts[0] if parts else part
+        if sorted(part.columns) != sorted(first.columns):
+            raise InvalidParameter(
+                f"source[{index}] must have the columns of source[0], {list(first.columns)}, got {list(part.columns)}"
+            )
+        parts.append(aligned(part, first.columns))
+    return parts
+
+
+def aligned(moments: Moments, columns: tuple[str, ...]) -> Moments:
+    """Return the moments with their columns in another order."""
+    if moments.columns == columns:
+        return moments
+    order = [moments.columns.index(column) for column in columns]
+    place = np.ix_(order, order)
+    noise = tuple(
+        replace(
+            term,
+            sd=term.sd if term.isotropic or term.carry is not None else np.asarray(term.sd)[place],
+            carry=None if term.carry is None else term.carry[order],
+        )
+        for term in moments.noise
+    )
+    mean = None if moments.mean is None else moments.mean[order]
+    return Moments(moments.matrix[place].copy(), moments.rows, columns, noise, mean)
+
+
+def names_and_columns(source: Any) -> tuple[list[str], tuple[str, ...]]:
+    """Return the parties' names (party-1, party-2, ... of moments) and the columns, after checking; reads no rows."""
+    parts = moments_given(source)
+    if parts is not None:
+        return [f"party-{number}" for number in range(1, len(parts) + 1)], parts[0].columns
+    tables = checked_tables(source)
+    return [table.name for table in tables], tables[0].columns
+
+
+def refuse_release_options(model: Any, names: Sequence[str]) -> None:
+    """Raise InvalidParameter for options of a release that were set although moments are given: they would be ignored."""
+    for name in names:
+        value = getattr(model, name)
+        if value is not None and value is not False:
+            raise checks.refuse(name, value, "left at its default for Moments, which were released before")

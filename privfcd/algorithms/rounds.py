@@ -1,0 +1,79 @@
+"""What coordinators share: a round's record, and answers of the expected kind."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from privfcd.errors import PartyFailed
+from privfcd.federation.protocol import Federation, Message
+
+Array = NDArray[np.float64]
+Reply = TypeVar("Reply")
+
+
+@dataclass(frozen=True, eq=False)
+class RoundRecord:
+    """What one round came to.
+
+    Attributes
+    ----------
+    number, rounds : int
+        1, 2, ... of how many.
+    h : float
+        Acyclicity of W.
+    edges : int
+        Entries of W above the threshold.
+    support : int
+        Entries of W that are not zero.
+    bytes_exchanged : int
+        Bytes so far, by the rule of B.2.1.
+    seconds : float
+        Since the run began.
+    weights : ndarray of shape (d, d)
+        W.
+    threshold : float
+        Of the settings.
+    columns : tuple of str
+        The variables' names.
+    """
+
+    number: int
+    rounds: int
+    h: float
+    edges: int
+    support: int
+    bytes_exchanged: int
+    seconds: float
+    weights: Array
+    threshold: float
+    columns: tuple[str, ...]
+
+
+def history_rows(records: Iterable[RoundRecord]) -> list[dict[str, Any]]:
+    """Return an estimator's `history_`: a row a round."""
+    return [
+        {
+            "round": record.number,
+            "h": record.h,
+            "edges": record.edges,
+            "support": record.support,
+            "bytes": record.bytes_exchanged,
+            "seconds": record.seconds,
+        }
+        for record in records
+    ]
+
+
+def expect(federation: Federation, message: Message, kind: type[Reply]) -> list[Reply]:
+    """Ask all parties, and return their answers; PartyFailed names a party that answers with something else."""
+    answers: list[Reply] = []
+    for name, answer in zip(federation.names, federation.ask(message), strict=True):
+        if not isinstance(answer, kind):
+            raise PartyFailed(f"{name} answered {type(answer).__name__} where {kind.__name__} was expected")
+        answers.append(answer)
+    return answers

@@ -7,14 +7,16 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
+from privfcd.cli.audit_algorithm import algorithm
 from privfcd.cli.output import console, json_option, print_json, significant
+from privfcd.cli.pictures import check_files, plot_option
+from privfcd.cli.progress import progress
+from privfcd.cli.verdict import VIOLATED, end_with
 
 if TYPE_CHECKING:
     from privfcd.audits import AuditReport
 
 Function = TypeVar("Function", bound=Callable[..., Any])
-
-VIOLATED = 1
 
 
 @click.group()
@@ -24,6 +26,9 @@ def audit() -> None:
     A lower bound on the privacy loss, measured on two neighbouring inputs, beside what is claimed. "No fault found" is
     never "private". Exit code 1: the claim is violated.
     """
+
+
+audit.add_command(algorithm)
 
 
 def _options(function: Function) -> Function:
@@ -36,6 +41,7 @@ def _options(function: Function) -> Function:
             click.option("--confidence", type=float, default=0.95, show_default=True),
             click.option("--noise", type=click.Choice(["simulated", "secure"]), default="simulated", show_default=True),
             click.option("--seed", type=int, default=0, show_default=True, help="Seed of simulated noise."),
+            plot_option,
             json_option,
         ]
     ):  # fmt: skip
@@ -52,7 +58,7 @@ def gaussian(epsilon: float, delta: float, scale: float | None, sensitivity: flo
 
     \b
     Examples:
-      privfcd audit gaussian --epsilon 1 --delta 1e-6
+      privfcd audit gaussian --epsilon 1 --delta 1e-6 --plot audit.png
       privfcd audit gaussian --epsilon 1 --delta 1e-6 --scale 2   # too little: violated
     """
     from privfcd.accounting import gaussian_sigma
@@ -118,8 +124,9 @@ def covariance(epsilon: float, delta: float, scale: float | None, sensitivity: f
 @click.option("--columns", type=int, default=3, show_default=True, help="Columns of the searched tables.")
 @click.option("--evaluations", type=int, default=1500, show_default=True, help="Evaluations for each query.")
 @click.option("--seed", type=int, default=0, show_default=True)
+@plot_option
 @json_option
-def sensitivity(rows: int, columns: int, evaluations: int, seed: int, as_json: bool) -> None:
+def sensitivity(rows: int, columns: int, evaluations: int, seed: int, plot: str | None, as_json: bool) -> None:
     """Every query: search for neighbouring tables that move it by more than it claims.
 
     \b
@@ -132,10 +139,17 @@ def sensitivity(rows: int, columns: int, evaluations: int, seed: int, as_json: b
 
     checks.count("rows", rows)
     checks.count("columns", columns, least=2)
-    found = [
-        search_sensitivity(query, rows, columns, evaluations=evaluations, seed=seed)
-        for query in standard_queries(columns)
-    ]
+    check_files(plot)
+    queries = standard_queries(columns)
+    found = []
+    with progress("search", quiet=as_json) as done:
+        for query in queries:
+            found.append(search_sensitivity(query, rows, columns, evaluations=evaluations, seed=seed))
+            done(len(found), len(queries))
+    if plot is not None:
+        from privfcd.reports import draw_sensitivities
+
+        draw_sensitivities(found, plot)
     if as_json:
         print_json({"queries": [report.as_dict() for report in found]})
     else:
@@ -154,23 +168,58 @@ def sensitivity(rows: int, columns: int, evaluations: int, seed: int, as_json: b
         raise click.exceptions.Exit(VIOLATED)
 
 
+@audit.command()
+@click.option("--noise", type=click.Choice(["simulated", "secure"]), default="secure", show_default=True)
+@click.option("--seed", type=int, default=0, show_default=True, help="Seed of simulated noise.")
+@click.option("--draws", type=int, default=100_000, show_default=True, help="Numbers of each law, and selections.")
+@click.option(
+    "--level", type=float, default=1e-6, show_default=True, help="Probability of an alarm about a right source."
+)
+@plot_option
+@json_option
+def sampler(noise: str, seed: int, draws: int, level: float, plot: str | None, as_json: bool) -> None:
+    """A source of noise: its laws, and what the low digits of its sums betray.
+
+    Simulated noise has the right laws and fails the second test: it protects nobody.
+
+    \b
+    Example:
+      privfcd audit sampler --draws 1000000
+    """
+    from privfcd.audits import check_sampler
+    from privfcd.mechanisms import SecureNoise, SimulatedNoise
+
+    check_files(plot)
+    with progress("sample", quiet=as_json):
+        report = check_sampler(SecureNoise() if noise == "secure" else SimulatedNoise(seed), draws=draws, level=level)
+    if plot is not None:
+        from privfcd.reports import draw_sampler
+
+        draw_sampler(report, plot)
+    if as_json:
+        print_json({"ok": report.ok, **report.as_dict()})
+    else:
+        click.echo(str(report))
+    if not report.ok:
+        raise click.exceptions.Exit(VIOLATED)
+
+
 def _run(mechanism: Any, epsilon: float, delta: float, sensitivity: float, options: dict[str, Any]) -> None:
     from privfcd.audits import Claim
     from privfcd.audits import audit as run_audit
     from privfcd.mechanisms import SecureNoise, SimulatedNoise
 
     noise = SecureNoise() if options["noise"] == "secure" else SimulatedNoise(options["seed"])
-    report: AuditReport = run_audit(
-        mechanism,
-        Claim(epsilon, delta),
-        runs=options["runs"],
-        sensitivity=sensitivity,
-        confidence=options["confidence"],
-        noise=noise,
-    )
-    if options["as_json"]:
-        print_json({"mechanism": repr(mechanism), **report.as_dict()})
-    else:
-        click.echo(str(report))
-    if report.verdict == "violated":
-        raise click.exceptions.Exit(VIOLATED)
+    check_files(options["plot"])
+    with progress("audit", quiet=options["as_json"]):
+        report: AuditReport = run_audit(
+            mechanism,
+            Claim(epsilon, delta),
+            runs=options["runs"],
+            sensitivity=sensitivity,
+            confidence=options["confidence"],
+            noise=noise,
+        )
+    if options["plot"] is not None:
+        report.plot(options["plot"])
+    end_with(report, options["as_json"], mechanism=repr(mechanism))

@@ -9,6 +9,8 @@ from typing import Any
 import click
 
 from privfcd.cli.output import console, json_option, print_json, significant
+from privfcd.cli.pictures import check_files, plot_option
+from privfcd.cli.progress import progress
 
 HEADINGS = {
     "pairs": "pairs",
@@ -18,6 +20,15 @@ HEADINGS = {
     "update_sd": "update sd",
     "epsilon_same_scale": "epsilon at the paper's scale",
     "proven": "proven",
+}
+
+FACTORS = {
+    "pairs": "pairs",
+    "regime": "over",
+    "epsilon": "epsilon, published",
+    "epsilon_proven": "epsilon, proven",
+    "noise": "noise, published",
+    "noise_proven": "noise, proven",
 }
 
 
@@ -33,7 +44,7 @@ def compare() -> None:
     "--pairs", default="1,10,100,1000,2000,10000", show_default=True, help="Numbers of selection-update pairs."
 )
 @click.option("--csv", "csv_file", type=click.Path(dir_okay=False), metavar="FILE", help="Write the table as CSV.")
-@click.option("--plot", type=click.Path(dir_okay=False), metavar="FILE", help="Draw it: .png, .svg or .pdf.")
+@plot_option
 @json_option
 def regimes(epsilon: float, delta: float, pairs: str, csv_file: str | None, plot: str | None, as_json: bool) -> None:
     """How much noise each way of accounting asks for.
@@ -41,7 +52,8 @@ def regimes(epsilon: float, delta: float, pairs: str, csv_file: str | None, plot
     K T selections and as many updates of sensitivity 1, in five regimes: Laplace noise and advanced composition as
     Mangold et al. 2023 publish it, and as it can be proven; Gumbel and Gaussian noise by zCDP with the loose and the tight
     conversion; and by the tight accountant. Two questions: the noise for the same epsilon, and the epsilon for the
-    same noise (that of the loose zCDP regime).
+    same noise (that of the loose zCDP regime). A second table has the factors by which Mangold 2023 is worse: in epsilon
+    where the update's noise has the same variance, and in that noise for the same epsilon.
 
     \b
     Examples:
@@ -50,34 +62,59 @@ def regimes(epsilon: float, delta: float, pairs: str, csv_file: str | None, plot
     """
     from privfcd import checks
     from privfcd.audits import compare_regimes
+    from privfcd.audits.regimes import regime_factors
     from privfcd.reports import draw_regimes, write_whole
 
     try:
         counts = [int(part) for part in pairs.split(",")]
     except ValueError as error:
         raise checks.refuse("pairs", pairs, "whole numbers, separated by commas") from error
-    rows: list[dict[str, Any]] = [
-        {"pairs": count, **row.as_dict()} for count in counts for row in compare_regimes(epsilon, delta, count)
-    ]
+    checks.positive("epsilon", epsilon)
+    checks.delta("delta", delta, zero=False)
+    for count in counts:
+        checks.count("pairs", count)
+    check_files(plot, csv_file)
+    rows: list[dict[str, Any]] = []
+    factors: list[dict[str, Any]] = []
+    with progress("compare", quiet=as_json) as done:
+        for number, count in enumerate(counts, 1):
+            found = compare_regimes(epsilon, delta, count)
+            rows += [{"pairs": count, **row.as_dict()} for row in found]
+            factors += [{"pairs": count, **factor.as_dict()} for factor in regime_factors(found)]
+            done(number, len(counts))
     if csv_file:
-        text = io.StringIO()
-        writer = csv.DictWriter(text, fieldnames=list(rows[0]))
-        writer.writeheader()
-        writer.writerows(rows)
-        write_whole(csv_file, text.getvalue().encode())
+        write_whole(csv_file, _csv(rows, factors).encode())
     if plot:
-        draw_regimes(rows, plot, epsilon=epsilon, delta=delta)
+        draw_regimes(rows, plot, epsilon=epsilon, delta=delta, factors=factors)
     if as_json:
-        print_json({"epsilon": epsilon, "delta": delta, "rows": rows})
+        print_json({"epsilon": epsilon, "delta": delta, "rows": rows, "factors": factors})
         return
+    _print(f"Regimes at epsilon = {epsilon:g}, delta = {delta:g}", HEADINGS, rows, 6)
+    _print("Mangold 2023 over each other regime", FACTORS, factors, 4)
+
+
+def _csv(rows: list[dict[str, Any]], factors: list[dict[str, Any]]) -> str:
+    """Return the rows with the factors of their regime beside them; Mangold 2023's own rows have none."""
+    factor = {(one["pairs"], one["regime"]): one for one in factors}
+    names = {key: f"mangold_over_this_{key}" for key in FACTORS if key not in ("pairs", "regime")}
+    text = io.StringIO()
+    writer = csv.DictWriter(text, fieldnames=[*rows[0], *names.values()], restval="")
+    writer.writeheader()
+    for row in rows:
+        found = factor.get((row["pairs"], row["regime"]))
+        writer.writerow(row if found is None else row | {name: found[key] for key, name in names.items()})
+    return text.getvalue()
+
+
+def _print(title: str, headings: dict[str, str], rows: list[dict[str, Any]], digits: int) -> None:
     from rich.table import Table
 
-    table = Table(title=f"Regimes at epsilon = {epsilon:g}, delta = {delta:g}", title_justify="left")
-    for key, heading in HEADINGS.items():
+    table = Table(title=title, title_justify="left")
+    for key, heading in headings.items():
         table.add_column(heading, justify="left" if key == "regime" else "right")
     for index, row in enumerate(rows):
-        values = [row[key] for key in HEADINGS]
+        values = [row[key] for key in headings]
         if index and row["pairs"] != rows[index - 1]["pairs"]:
             table.add_section()
-        table.add_row(*(significant(value) if isinstance(value, float) else str(value) for value in values))
+        table.add_row(*(significant(value, digits) if isinstance(value, float) else str(value) for value in values))
     console().print(table)

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from privfcd import checks
+from privfcd.cli.methods import METHODS, fit_moments, made, stored_moments
 from privfcd.cli.output import console, say
 from privfcd.cli.results import check_outputs, finish, output_options
 
@@ -46,7 +47,7 @@ def demo(epsilon: float | None, no_privacy: bool, **output: Any) -> None:
         epsilon = DEMO_EPSILON
     if epsilon is not None:
         checks.positive("epsilon", epsilon)
-    noise = _noise(output)
+    noise = noise_source(output)
     check_outputs(output)
     quiet = output["as_json"]
     if not quiet:
@@ -97,6 +98,8 @@ def demo(epsilon: float | None, no_privacy: bool, **output: Any) -> None:
 @click.option("--center/--no-center", default=True, show_default=True, help="Take off (paid) means first.")
 @click.option("--target", type=click.Path(), default=None, metavar="FILE",
               help="Known graph to compare with: .csv (from,to), .graphml or .json.")  # fmt: skip
+@click.option("--method", type=click.Choice(list(METHODS)), default="fed-sparse", show_default=True,
+              help="The learner; for an .npz file of moments any, at no cost.")  # fmt: skip
 @output_options
 def learn(
     files: tuple[str, ...],
@@ -108,6 +111,7 @@ def learn(
     log1p: bool,
     center: bool,
     target: str | None,
+    method: str,
     **options: Any,
 ) -> None:
     """Learn one causal graph from the tables of several parties.
@@ -123,7 +127,11 @@ def learn(
       privfcd learn a.csv b.csv c.csv --epsilon 5 --bounds 20 --graph graph.graphml --plot graph.png
       privfcd learn a.csv b.csv --ledger a.sqlite --ledger b.sqlite --epsilon 2
       privfcd learn a.csv b.csv c.csv --no-privacy --json
+      privfcd learn m.npz --method equal-variance            (moments of `privfcd moments release`)
     """
+    if any(file.endswith(".npz") for file in files):
+        _learn_from_moments(files, method, target, options)
+        return
     from privfcd.learning import learn as learn_graph
     from privfcd.learning import private_tables
 
@@ -137,8 +145,8 @@ def learn(
     for name, value in (("--delta", delta), ("--noise-multiplier", multiplier), ("--bounds", bounds)):
         if no_privacy and value is not None:
             raise click.UsageError(f"leave out {name} or --no-privacy: exact answers have no {name[2:]}")
-    noise = _noise(options)
-    check_outputs(options, _read_files(files, ledgers, target))
+    noise = noise_source(options)
+    check_outputs(options, read_files(files, ledgers, target))
     tables = private_tables(
         files,
         epsilon=epsilon,
@@ -153,15 +161,38 @@ def learn(
     if ledgers:
         parameters.update(epsilon=epsilon, delta=delta)
     began = time.perf_counter()
-    with _progress(options["as_json"], truth) as on_round:
-        model = learn_graph(tables, center=center, on_round=on_round, **parameters)
+    if method != "fed-sparse":
+        model: Any = made(method, {"center": center, **parameters})
+        model.fit(tables)
+    else:
+        with _progress(options["as_json"], truth) as on_round:
+            model = learn_graph(tables, center=center, on_round=on_round, **parameters)
     finish(model, time.perf_counter() - began, truth, options)
+
+
+def _learn_from_moments(files: tuple[str, ...], method: str, target: str | None, options: dict[str, Any]) -> None:
+    """Learn from a file of moments: nothing is charged, so that options about budgets and tables are refused."""
+    context = click.get_current_context()
+    for name in ("epsilon", "delta", "ledgers", "no_privacy", "bounds", "log1p", "center", "clip", "noise_multiplier",
+                 "noise", "seed"):  # fmt: skip
+        if context.get_parameter_source(name) is click.core.ParameterSource.COMMANDLINE:
+            flag = name.removesuffix("s" if name == "ledgers" else "").replace("_", "-")
+            raise click.UsageError(f"leave out --{flag}: moments were released and paid for before")
+    parameters = {name: options.pop(name) for name in _PARAMETERS}
+    parameters = {name: value for name, value in parameters.items() if value is not None}
+    noise_source(options)
+    check_outputs(options, read_files(files, (), target))
+    stored = stored_moments(files)
+    truth = None if target is None else _target(target, stored.parts[0].columns)
+    model, seconds = fit_moments(method, stored, parameters, options["as_json"])
+    finish(model, seconds, truth, options)
 
 
 _PARAMETERS = ("rounds", "updates", "clip", "step", "l1", "rho1", "rho2", "threshold", "noise_multiplier")
 
 
-def _noise(options: dict[str, Any]) -> NoiseSource | None:
+def noise_source(options: dict[str, Any]) -> NoiseSource | None:
+    """Take `noise` and `seed` out of the options, and return the source they name."""
     from privfcd.mechanisms import SecureNoise, SimulatedNoise
 
     kind, seed = options.pop("noise"), options.pop("seed")
@@ -172,7 +203,7 @@ def _noise(options: dict[str, Any]) -> NoiseSource | None:
     return SimulatedNoise(0 if seed is None else seed)
 
 
-def _read_files(files: Sequence[str], ledgers: Sequence[str], target: str | None) -> list[str]:
+def read_files(files: Sequence[str], ledgers: Sequence[str], target: str | None) -> list[str]:
     """Return all that a run reads, with the files that SQLite keeps beside a ledger."""
     beside = [ledger + suffix for ledger in ledgers for suffix in ("", "-wal", "-shm", "-journal")]
     return [*files, *beside, *([] if target is None else [target])]

@@ -13,10 +13,12 @@ from typing import TextIO
 import click
 
 from privfcd import __version__
+from privfcd.cli.attack import attack
 from privfcd.cli.audit import audit
 from privfcd.cli.compare import compare
 from privfcd.cli.learn import demo, learn
 from privfcd.cli.ledger import ledger
+from privfcd.cli.moments import moments
 from privfcd.cli.noise import noise
 from privfcd.errors import BudgetExceeded, PrivfcdError
 
@@ -28,13 +30,14 @@ BAD_INPUT, REFUSED, INTERRUPTED = 2, 3, 130
 def cli() -> None:
     """Private federated causal discovery.
 
-    Learn a causal graph from several parties' tables within a privacy budget (demo, learn), compute the noise for a
-    target (noise), keep budgets that last (ledger), check mechanisms empirically (audit) and compare noise regimes
-    (compare). Every command takes --json, but for `ledger export`, whose lines are JSON.
+    Learn a causal graph from several parties' tables within a privacy budget (demo, learn), pay once for second moments
+    (moments), compute the noise for a target (noise), keep budgets that last (ledger), check mechanisms empirically
+    (audit), attack messages as a curious coordinator would (attack) and compare noise regimes (compare). Every command
+    takes --json, but for `ledger export`, whose lines are JSON.
     """
 
 
-for command in (demo, learn, noise, ledger, audit, compare):
+for command in (demo, learn, moments, noise, ledger, audit, attack, compare):
     cli.add_command(command)
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -14,6 +14,7 @@ from privfcd.cli.output import check_apart, check_writable, console, json_option
 if TYPE_CHECKING:
     import networkx as nx
 
+    from privfcd.accounting import PrivacyReport
     from privfcd.algorithms.fed_sparse import FedSparseBNSL
 
 Function = TypeVar("Function", bound=Callable[..., Any])
@@ -67,7 +68,7 @@ def finish(model: FedSparseBNSL, seconds: float, target: nx.DiGraph[str] | None,
         print_json({**summary, **({"error": "NotWritten", "message": "; ".join(failures)} if failures else {})})
     else:
         _print_graph(summary)
-        _print_privacy(model)
+        print_privacy(model.privacy_report_)
         if written:
             say("Written: " + ", ".join(str(Path(path)) for path in written))
         say(f"{seconds:.1f} seconds, {model.bytes_exchanged_:,} bytes exchanged")
@@ -125,10 +126,10 @@ def _print_graph(summary: dict[str, Any]) -> None:
         )
 
 
-def _print_privacy(model: FedSparseBNSL) -> None:
+def print_privacy(reports: Sequence[PrivacyReport]) -> None:
+    """Print what each party's records are promised, a row each."""
     from rich.table import Table
 
-    reports = model.privacy_report_
     table = Table(title="Privacy, per party", title_justify="left")
     table.add_column("party")
     for heading in ("epsilon", "delta", "rho", "releases", "budget", "left"):

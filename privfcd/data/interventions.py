@@ -162,7 +162,7 @@ def unknown_interventions(
         if mechanism == "linear":
             tables.append(solve_linear(noise, own, order))
         else:
-            tables.append(_solve_curved(noise, own, order, mechanism, slopes, shifts))
+            tables.append(solve_curved(noise, own, order, mechanism, slopes, shifts))
     return InterventionSimulation(weights, tables, tuple(given), dag)
 
 
@@ -218,7 +218,7 @@ def _draw_targets(
     return tuple(sorted(chosen))
 
 
-def _solve_curved(
+def solve_curved(
     noise: NDArray[np.float64],
     weights: NDArray[np.float64],
     order: NDArray[np.int64],

@@ -107,7 +107,7 @@ def linear_gaussian(
         raise refuse("heterogeneous", heterogeneous, "True or False")
     spread = positive("noise_sd", noise_sd)
 
-    order, present = _random_dag(d, number, stream(seed, _GRAPH))
+    order, present = random_dag(d, number, stream(seed, _GRAPH))
     weights = np.zeros((d, d))
     weights[present] = random_weights(number, stream(seed, _WEIGHTS))
     tables, party_weights = [], []
@@ -139,7 +139,7 @@ def stream(seed: int, *key: int) -> np.random.Generator:
     return np.random.default_rng(np.random.SeedSequence(seed, spawn_key=key))
 
 
-def _random_dag(d: int, edges: int, generator: np.random.Generator) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
+def random_dag(d: int, edges: int, generator: np.random.Generator) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
     """Return a topological order and the edges' positions in the matrix."""
     order = generator.permutation(d)
     earlier, later = np.triu_indices(d, k=1)

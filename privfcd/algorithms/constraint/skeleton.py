@@ -85,7 +85,7 @@ def _subsets(of_i: Indices, j: int, of_j: Indices, i: int, size: int) -> Indices
     if size == 0:
         return np.empty((1, 0), np.int64)
     found = [
-        np.array(list(itertools.combinations(pool.tolist(), size)), dtype=np.int64).reshape(-1, size)
+        np.array(list(itertools.combinations(pool.tolist(), size)), dtype=np.int64)
         for pool in (of_i[of_i != j], of_j[of_j != i])
         if len(pool) >= size
     ]

@@ -1,0 +1,90 @@
+"""The coordinator's half of FedACD: it counts votes, and sees neither rows nor p-values."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from privfcd.algorithms.fedacd import messages
+from privfcd.algorithms.fedacd.settings import Settings
+from privfcd.algorithms.fedacd.votes import MASKED, CountedArcs, counted, counted_arcs
+from privfcd.algorithms.rounds import expect
+from privfcd.federation.protocol import Federation
+
+Edges = NDArray[np.bool_]
+
+
+@dataclass(frozen=True, eq=False)
+class LayerRecord:
+    """One layer: conditioning sets of `size`, edges before and after, masked votes, bytes and seconds so far."""
+
+    size: int
+    before: int
+    after: int
+    masked: int
+    bytes_exchanged: int
+    seconds: float
+    adjacent: Edges
+
+
+@dataclass(frozen=True, eq=False)
+class Outcome:
+    """The skeleton, the DAG, and how they came about."""
+
+    skeleton: Edges
+    arcs: CountedArcs
+    layers: list[LayerRecord]
+
+
+class FedACDCoordinator:
+    """Runs the layers and the orientation.
+
+    Parameters
+    ----------
+    settings : Settings
+        Public parameters.
+    columns : tuple of str
+        The variables' names, in the order of the matrices.
+    """
+
+    def __init__(self, settings: Settings, columns: tuple[str, ...]) -> None:
+        self._settings = settings
+        self._columns = columns
+
+    def run(self, federation: Federation) -> Outcome:
+        """Offer, charge, vote layer by layer until no variable has more neighbours than a set needs, and orient."""
+        began = time.perf_counter()
+        federation.ask(messages.Offer(self._settings, self._columns))
+        federation.ask(messages.Charge())
+        d = len(self._columns)
+        adjacent: Edges = ~np.eye(d, dtype=np.bool_)
+        layers: list[LayerRecord] = []
+        for size in range(self._settings.largest + 1):
+            if int(adjacent.sum(axis=1).max(initial=0)) <= size:
+                break
+            answers = expect(federation, messages.Layer(size, adjacent), messages.EdgeVotes)
+            for name, answer in zip(federation.names, answers, strict=True):
+                answer.check(adjacent, name)
+            votes = [answer.votes for answer in answers]
+            after = counted(adjacent, votes)
+            layers.append(
+                LayerRecord(
+                    size=size,
+                    before=int(adjacent.sum()) // 2,
+                    after=int(after.sum()) // 2,
+                    masked=int((np.stack(votes) == MASKED).sum()) // 2,
+                    bytes_exchanged=federation.bytes_exchanged,
+                    seconds=time.perf_counter() - began,
+                    adjacent=after,
+                )
+            )
+            adjacent = after
+        graphs = expect(federation, messages.Orient(adjacent), messages.Arcs)
+        for name, graph in zip(federation.names, graphs, strict=True):
+            graph.check(adjacent, name)
+        arcs = counted_arcs([graph.matrix for graph in graphs], self._settings.quorum)
+        federation.ask(messages.Finish())
+        return Outcome(adjacent, arcs, layers)

@@ -1,0 +1,100 @@
+"""The messages of FedACD, in the order in which they pass."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from privfcd.algorithms.fedacd.settings import Settings
+from privfcd.algorithms.fedacd.votes import KEEP, MASKED, REMOVE, Votes
+from privfcd.errors import PartyFailed
+from privfcd.federation.protocol import Empty
+
+Edges = NDArray[np.bool_]
+
+
+@dataclass(frozen=True)
+class Offer(Empty):
+    """To the parties: what will be run, before anything is charged. Answered by `Empty`."""
+
+    settings: Settings
+    columns: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Charge(Empty):
+    """To the parties: charge the run. Answered by `Empty`; rows are read only when all have been charged."""
+
+
+@dataclass(frozen=True, eq=False)
+class Layer:
+    """To the parties: vote on the edges of a skeleton, given sets of `size` neighbours. Answered by `EdgeVotes`."""
+
+    size: int
+    adjacent: Edges
+
+    def payload_bytes(self) -> int:
+        """Return one bit a pair of variables."""
+        return _pair_bytes(self.adjacent, 1)
+
+
+@dataclass(frozen=True, eq=False)
+class EdgeVotes:
+    """From a party: keep, remove or "cannot say" for every edge."""
+
+    votes: Votes
+
+    def payload_bytes(self) -> int:
+        """Return two bits a pair of variables."""
+        return _pair_bytes(self.votes, 2)
+
+    def check(self, adjacent: Edges, sender: str) -> None:
+        """Raise PartyFailed unless the votes are on the edges of `adjacent`."""
+        votes = np.asarray(self.votes)
+        if votes.shape != adjacent.shape or not np.isin(votes, (KEEP, REMOVE, MASKED)).all():
+            raise PartyFailed(f"{sender} sent votes of shape {votes.shape}, or others than -1, 0 and 1")
+        if not np.array_equal(votes, votes.T) or (votes[~adjacent] != REMOVE).any():
+            raise PartyFailed(f"{sender} sent votes on pairs that were not asked for, or not the same both ways")
+
+
+@dataclass(frozen=True, eq=False)
+class Orient:
+    """To the parties: orient this skeleton. Answered by `Arcs`."""
+
+    adjacent: Edges
+
+    def payload_bytes(self) -> int:
+        """Return one bit a pair of variables."""
+        return _pair_bytes(self.adjacent, 1)
+
+
+@dataclass(frozen=True, eq=False)
+class Arcs:
+    """From a party: its DAG within the skeleton."""
+
+    matrix: Edges
+
+    def payload_bytes(self) -> int:
+        """Return two bits a pair of variables."""
+        return _pair_bytes(self.matrix, 2)
+
+    def check(self, adjacent: Edges, sender: str) -> None:
+        """Raise PartyFailed unless these are arcs on edges of `adjacent`, one way each."""
+        matrix = np.asarray(self.matrix)
+        if matrix.shape != adjacent.shape or matrix.dtype != np.bool_:
+            raise PartyFailed(f"{sender} sent arcs of shape {matrix.shape} and type {matrix.dtype}")
+        if (matrix & ~adjacent).any() or (matrix & matrix.T).any():
+            raise PartyFailed(f"{sender} sent arcs outside the skeleton, or both ways")
+
+
+@dataclass(frozen=True)
+class Finish(Empty):
+    """To the parties: the run is over. Answered by `Empty`."""
+
+
+def _pair_bytes(matrix: NDArray[np.generic], bits: int) -> int:
+    d = len(matrix)
+    return math.ceil(bits * d * (d - 1) / 2 / 8)

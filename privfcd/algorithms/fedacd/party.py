@@ -1,0 +1,145 @@
+"""The party's half of FedACD: tests, masks, and a climb, on rows behind a ledger or on moments that were released.
+
+On a table that is open a party reads contingency tables of its rows through `PrivateTable`, charged as non-private. On
+moments, exact or noisy, everything is post-processing.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from dp_accounting import NonPrivateDpEvent
+from numpy.typing import NDArray
+
+from privfcd.accounting import PlanPart, Reservation
+from privfcd.algorithms.bdeu import BDeu
+from privfcd.algorithms.constraint.block_moments import BlockMoments
+from privfcd.algorithms.constraint.fisher_z import FisherZ
+from privfcd.algorithms.constraint.g_squared import GSquared
+from privfcd.algorithms.constraint.skeleton import IndependenceTest, Skeleton, run_layer
+from privfcd.algorithms.fedacd import messages
+from privfcd.algorithms.fedacd.reference import run_reference_layer
+from privfcd.algorithms.fedacd.settings import Settings
+from privfcd.algorithms.fedacd.votes import edge_votes
+from privfcd.algorithms.hill_climb import hill_climb
+from privfcd.algorithms.scores import GaussianBIC, LocalScore
+from privfcd.data.contingency import ContingencyTables
+from privfcd.data.encoding import Contrasts
+from privfcd.data.private import PrivateTable
+from privfcd.errors import InvalidParameter, PartyFailed
+from privfcd.federation.protocol import Empty, Message
+from privfcd.mechanisms import Gaussian
+from privfcd.moments import Moments
+
+Array = NDArray[np.float64]
+
+COUNTS = "contingency tables"
+MOST_QUERIES = 100_000
+"""How many batches of contingency tables an open run reserves; a run asks a few dozen."""
+
+
+class FedACDParty:
+    """Answers the coordinator's messages from a table of discrete columns, or from moments.
+
+    Parameters
+    ----------
+    source : PrivateTable or Moments
+        A table without a budget, whose columns are discrete; or moments.
+    name : str
+        The party's name.
+    """
+
+    def __init__(self, source: PrivateTable | Moments, name: str) -> None:
+        self._source = source
+        self._name = name
+        self._settings: Settings | None = None
+        self._test: IndependenceTest | None = None
+        self._score: LocalScore | None = None
+        self.reservation: Reservation | None = None
+
+    @property
+    def name(self) -> str:
+        """See `Party.name`."""
+        return self._name
+
+    def answer(self, message: Message) -> Message:
+        """See `Party.answer`."""
+        match message:
+            case messages.Offer():
+                return self._consider(message)
+            case messages.Charge():
+                return self._charge()
+            case messages.Layer():
+                return self._vote(message)
+            case messages.Orient():
+                return self._orient(message)
+            case messages.Finish():
+                if self.reservation is not None:
+                    self.reservation.close()
+                return Empty()
+        raise PartyFailed(f"{self.name} does not know the message {type(message).__name__}")
+
+    def _consider(self, offer: messages.Offer) -> Empty:
+        source, settings = self._source, offer.settings
+        self._settings = settings
+        if isinstance(source, PrivateTable):
+            if not source.open or settings.levels is None:
+                raise InvalidParameter(
+                    f"{self.name} can be asked for exact counts of discrete columns of an open table only"
+                )
+            self._source = source.reordered(offer.columns)
+            source.ledger.check([_part()], self._label)
+        return Empty()
+
+    def _charge(self) -> Empty:
+        source, settings = self._source, self._agreed()
+        if isinstance(source, PrivateTable):
+            assert settings.levels is not None
+            self.reservation = source.ledger.reserve([_part()], self._label)
+            self._test = GSquared(settings.levels, self._counts, source.n_rows, settings.per_cell)
+            self._score = BDeu(settings.levels, self._counts, settings.sample_size)
+        elif settings.levels is None:
+            self._test, self._score = FisherZ(source), GaussianBIC(source)
+        else:
+            blocks = BlockMoments(source, Contrasts(settings.levels))
+            self._test, self._score = blocks, blocks
+        return Empty()
+
+    def _vote(self, message: messages.Layer) -> messages.EdgeVotes:
+        settings = self._agreed()
+        if self._test is None:
+            raise PartyFailed(f"{self.name} was asked to vote before it was charged")
+        skeleton = Skeleton(message.adjacent.copy())
+        run = run_reference_layer if settings.variant == "reference" else run_layer
+        run(skeleton, self._test, settings.alpha, message.size)
+        votes = edge_votes(message.adjacent, skeleton.adjacent, skeleton.p_values, settings.mask_rate)
+        self._note(f"layer {message.size}")
+        return messages.EdgeVotes(votes)
+
+    def _orient(self, message: messages.Orient) -> messages.Arcs:
+        if self._score is None:
+            raise PartyFailed(f"{self.name} was asked to orient before it was charged")
+        climb = hill_climb(self._score, message.adjacent)
+        self._note("orientation")
+        return messages.Arcs(climb.matrix())
+
+    def _counts(self, query: ContingencyTables) -> Array:
+        source = self._source
+        assert isinstance(source, PrivateTable)
+        return source.release(query, Gaussian(0.0), label=COUNTS, reservation=self.reservation)
+
+    def _note(self, label: str) -> None:
+        if self.reservation is not None:
+            self.reservation.checkpoint(label)
+
+    def _agreed(self) -> Settings:
+        if self._settings is None:
+            raise PartyFailed(f"{self.name} was asked to work before it was offered a run")
+        return self._settings
+
+    @property
+    def _label(self) -> str:
+        return "FedACD"
+
+
+def _part() -> PlanPart:
+    return PlanPart(COUNTS, NonPrivateDpEvent(), MOST_QUERIES)

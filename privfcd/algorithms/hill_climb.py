@@ -1,0 +1,120 @@
+"""Hill climbing over DAGs within a skeleton: add, delete or reverse the arc that gains most, until none does."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from privfcd.algorithms.scores import Family, LocalScore, Remembered
+from privfcd.errors import InvalidParameter
+from privfcd.graphs.pdag import bits
+
+TOLERANCE = 1e-8
+"""A step must gain more than this, so that equal scores are not told apart by rounding."""
+
+
+@dataclass(frozen=True, eq=False)
+class Climb:
+    """Where the climb ended.
+
+    Attributes
+    ----------
+    parents : tuple of int
+        The DAG: masks of parents.
+    score : float
+        Its score.
+    messages, families : int
+        How often the score was asked, and for how many families.
+    steps : int
+        How many arcs were changed.
+    """
+
+    parents: tuple[int, ...]
+    score: float
+    messages: int
+    families: int
+    steps: int
+
+    def matrix(self) -> NDArray[np.bool_]:
+        """Return the DAG's matrix, [i, j] for i -> j."""
+        d = len(self.parents)
+        answer = np.zeros((d, d), dtype=np.bool_)
+        for j, mask in enumerate(self.parents):
+            answer[list(bits(mask)), j] = True
+        return answer
+
+
+def hill_climb(score: LocalScore, adjacent: NDArray[np.bool_]) -> Climb:
+    """Climb from the empty graph; arcs lie on pairs of the skeleton `adjacent`, shape (d, d), symmetric.
+
+    Among equal gains the first in the order (add, delete, reverse; i; j) is taken.
+    """
+    d = score.d
+    if adjacent.shape != (d, d) or not np.array_equal(adjacent, adjacent.T) or adjacent.diagonal().any():
+        raise InvalidParameter(f"adjacent must be symmetric, without diagonal, and of shape ({d}, {d})")
+    allowed = [sum(1 << int(i) for i in np.flatnonzero(adjacent[:, j])) for j in range(d)]
+    parents = [0] * d
+    scores = Remembered(score)
+    scores.prepare(list(enumerate(parents)))
+    steps = 0
+    while True:
+        moves = _moves(parents, allowed)
+        scores.prepare(family for families in moves for family in families)
+        best, chosen = TOLERANCE, None
+        for families in moves:
+            gain = float(
+                score.total(
+                    np.sum([scores[family] - scores[family[0], parents[family[0]]] for family in families], axis=0)
+                )
+            )
+            if gain > best + TOLERANCE or (chosen is None and gain > best):
+                best, chosen = gain, families
+        if chosen is None:
+            total = score.total(np.sum([scores[family] for family in enumerate(parents)], axis=0))
+            return Climb(tuple(parents), float(total), scores.messages, scores.families, steps)
+        for node, mask in chosen:
+            parents[node] = mask
+        steps += 1
+
+
+def _moves(parents: list[int], allowed: list[int]) -> list[tuple[Family, ...]]:
+    """Return every legal change as the families after it: additions, deletions, reversals, in order."""
+    d = len(parents)
+    below = _descendants(parents)
+    adds: list[tuple[Family, ...]] = []
+    deletes: list[tuple[Family, ...]] = []
+    reversals: list[tuple[Family, ...]] = []
+    for i in range(d):
+        for j in bits(allowed[i]):
+            if parents[j] >> i & 1:
+                without = (j, parents[j] & ~(1 << i))
+                deletes.append((without,))
+                # i reaches j otherwise: turning the arc would close a cycle
+                if not any(below[child] >> j & 1 for child in bits(_children(parents, i) & ~(1 << j))):
+                    reversals.append((without, (i, parents[i] | 1 << j)))
+            elif not parents[i] >> j & 1 and not below[j] >> i & 1:
+                adds.append(((j, parents[j] | 1 << i),))
+    return adds + deletes + reversals
+
+
+def _children(parents: list[int], node: int) -> int:
+    return sum(1 << j for j, mask in enumerate(parents) if mask >> node & 1)
+
+
+def _descendants(parents: list[int]) -> list[int]:
+    """Return for each node the mask of itself and all that it reaches."""
+    d = len(parents)
+    below = [1 << node for node in range(d)]
+    children = [_children(parents, node) for node in range(d)]
+    waiting = [mask.bit_count() for mask in children]
+    ready = [node for node in range(d) if waiting[node] == 0]
+    while ready:
+        node = ready.pop()
+        for parent in bits(parents[node]):
+            below[parent] |= below[node]
+            waiting[parent] -= 1
+            if waiting[parent] == 0:
+                ready.append(parent)
+    return below

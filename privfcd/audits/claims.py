@@ -13,8 +13,9 @@ points.
 - Laplace noise, sensitivity / scale = e: the trade-off of two Laplace laws at distance e (Dong, Roth and Su,
   Section 2).
 - Other compositions: the smallest over epsilon of the (epsilon, delta(epsilon)) curves, delta(epsilon) by zCDP and
-  capped by the sum of the pure epsilons. It is not the curve of a Gaussian with mu = sqrt(2 rho), which zCDP does
-  not imply.
+  capped by the sum of the pure epsilons, and the curve of a Gaussian that dominates the whole (see
+  `privfcd.accounting.domination`), where there is one. It is not the curve of a Gaussian with mu = sqrt(2 rho), which
+  zCDP does not imply.
 """
 
 from __future__ import annotations
@@ -41,6 +42,8 @@ from privfcd.accounting import (
     gdp_to_epsilon,
     leaves,
 )
+from privfcd.accounting.composition import Composition, why_not
+from privfcd.accounting.domination import ALLOWANCE
 from privfcd.errors import InvalidParameter
 
 Array = NDArray[np.float64]
@@ -287,8 +290,10 @@ def _event_curve(event: DpEvent, q: Array) -> Array:
             return np.asarray(q / np.where(bottom > 0, bottom, 1.0))
         case LaplaceDpEvent(noise_multiplier=multiplier):
             return _laplace_curve(q, 1 / multiplier)
-    epsilons, deltas = _profile(tuple(leaves(event)))
-    return _point_curve(q, epsilons, deltas)
+    parts = tuple(leaves(event))
+    curve = _point_curve(q, *_profile(parts))
+    mu, allowance = _dominating(parts)
+    return np.minimum(curve, ndtr(ndtri(q) + mu) + allowance) if math.isfinite(mu) else curve
 
 
 def _laplace_curve(q: Array, distance: float) -> Array:
@@ -297,6 +302,17 @@ def _laplace_curve(q: Array, distance: float) -> Array:
     with np.errstate(over="ignore"):
         steep = q * np.exp(distance)
     return np.asarray(np.where(q > 0.5, 1 - shrink * (1 - q), np.where(q < shrink / 2, steep, middle)))
+
+
+@lru_cache(maxsize=256)
+def _dominating(parts: tuple[tuple[DpEvent, int], ...]) -> tuple[float, float]:
+    """Return mu of a Gaussian pair that dominates the composition up to a small delta; inf where none is known."""
+    if any(why_not(part) is not None for part, _ in parts):
+        return math.inf, 0.0
+    composition = Composition.of(parts)
+    if composition.failure or composition.rho:
+        return math.inf, 0.0
+    return math.sqrt(composition.gaussian_variance()) * (1 + 1e-15), ALLOWANCE * (1 + composition.kinds)
 
 
 @lru_cache(maxsize=256)

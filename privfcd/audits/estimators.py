@@ -274,11 +274,8 @@ def _bound(
     pilot: float,
 ) -> Bound:
     confidence = checks.fraction("confidence", confidence)
-    share = checks.fraction("pilot", pilot)
-    first, second = _scores("scores0", scores0), _scores("scores1", scores1)
-    cut = math.ceil(min(len(first), len(second)) * share)
-    if cut >= min(len(first), len(second)):
-        raise InvalidParameter(f"pilot must leave runs to evaluate, got {pilot!r} of {min(len(first), len(second))}")
+    first, second = checked_scores("scores0", scores0), checked_scores("scores1", scores1)
+    cut = pilot_size((first, second), pilot)
     alpha = 1 - confidence
     attack = choose_attack([(first[:cut], second[:cut])], objective, alpha)
     rates = attack.rates(first[cut:], second[cut:])
@@ -289,19 +286,30 @@ def _candidates(scores0: Array, scores1: Array) -> tuple[Array, Rates, Rates]:
     """Return thresholds, dense in both tails, and at each the rates of {>=} and of {<=}, naming world 1."""
     sorted0, sorted1 = np.sort(scores0), np.sort(scores1)
     n0, n1 = len(sorted0), len(sorted1)
-    thresholds = np.unique(np.concatenate([sorted0[_ranks(n0)], sorted1[_ranks(n1)]]))
+    thresholds = np.unique(np.concatenate([sorted0[ranks(n0)], sorted1[ranks(n1)]]))
     below0, below1 = (np.searchsorted(s, thresholds, "left") for s in (sorted0, sorted1))
     upto0, upto1 = (np.searchsorted(s, thresholds, "right") for s in (sorted0, sorted1))
     return thresholds, Rates(n1 - below1, n1, n0 - below0, n0), Rates(upto1, n1, upto0, n0)
 
 
-def _ranks(n: int) -> NDArray[np.int64]:
+def ranks(n: int) -> NDArray[np.int64]:
+    """Return places in a sorted row of `n` scores, dense in both tails."""
     tail = np.geomspace(1, max(n / 2, 1), _TAIL_RANKS)
     middle = np.linspace(1, n, _MIDDLE_RANKS)
     return np.unique(np.rint(np.concatenate([tail, n + 1 - tail, middle])).astype(np.int64)) - 1
 
 
-def _scores(name: str, values: ArrayLike) -> Array:
+def pilot_size(scores: tuple[Array, Array], pilot: float) -> int:
+    """Return how many runs of each table are the pilot, and leave some to evaluate."""
+    share, runs = checks.fraction("pilot", pilot), min(len(scores[0]), len(scores[1]))
+    size = math.ceil(runs * share)
+    if size >= runs:
+        raise InvalidParameter(f"pilot must leave runs to evaluate, got {pilot!r} of {runs}")
+    return size
+
+
+def checked_scores(name: str, values: ArrayLike) -> Array:
+    """Return scores as an array of shape (runs,), refused where they cannot be compared."""
     array = np.asarray(values, dtype=np.float64)
     if array.ndim != 1 or len(array) < 2 or np.isnan(array).any():
         raise checks.refuse(

@@ -112,7 +112,7 @@ def audit(
     claim = _claim(mechanism, claim, sensitivity, monotone)
     source = SimulatedNoise(0) if noise is None else noise
     plan = setup(mechanism, sensitivity, runs, alpha, pair, monotone, batched)
-    tests = _tests(claim, plan)
+    tests = claim_tests(claim, plan.gaussian)
     gaussian = tests[0].curve if tests[0].curve is not None and tests[0].curve.mu is not None else None
     level = alpha / (len(tests) + (gaussian is not None))  # mu_upper is a statement of its own
 
@@ -138,7 +138,7 @@ def audit(
         runs=runs,
         method="; ".join(test.name for test in tests) + f"; score: {plan.score_name}; pilot {PILOT:.0%}",
         refuted=any(refuted),
-        witness=_witness(plan, attacks[decisive], found[decisive], tests[decisive], level),
+        witness=witness_of(plan.pair, attacks[decisive], found[decisive], tests[decisive], level),
         roc=roc(*pilots[attacks[0].score]),
         curve=tests[0].curve or claim,
         seconds=time.perf_counter() - began,
@@ -147,7 +147,7 @@ def audit(
 
 
 @dataclass(frozen=True)
-class _Test:
+class ClaimTest:
     """One statement that an audit makes: what the pilot maximises, what is certified, and what the claim allows."""
 
     name: str
@@ -157,22 +157,23 @@ class _Test:
     curve: Claim | None = None
 
 
-def _tests(claim: Claim, plan: Setup) -> list[_Test]:
+def claim_tests(claim: Claim, gaussian: bool) -> list[ClaimTest]:
+    """Return what is tested of a claim; `gaussian` says that the mechanism declares its noise to be Gaussian."""
     delta = claim.report_delta
     # A loss that is certified to equal the claim does not refute it; rounding must not either.
     limit = claim.report_epsilon * (1 + 1e-12)
     if delta == 0:
-        point = _Test(
+        point = ClaimTest(
             "pure epsilon by the conditional binomial bound", epsilon_objective(0.0), pure_epsilon_from_rates, limit
         )
     else:
-        point = _Test(
+        point = ClaimTest(
             f"epsilon at delta = {delta:.3g} by Clopper-Pearson",
             epsilon_objective(delta),
             lambda rates, level: epsilon_from_rates(rates, delta, level),
             limit,
         )
-    curve = claim.as_gaussian() if plan.gaussian else claim
+    curve = claim.as_gaussian() if gaussian else claim
     if curve.epsilon is not None:
         return [point]
     whose = (
@@ -180,7 +181,7 @@ def _tests(claim: Claim, plan: Setup) -> list[_Test]:
         if curve is claim
         else f"curve of the Gaussian that the claim allows, mu = {curve.mu:.6g}"
     )
-    test = _Test(
+    test = ClaimTest(
         f"{whose} by Clopper-Pearson",
         mu_objective if curve.mu is not None else curve_objective(curve.curve),
         lambda rates, level: curve_margin(rates, curve.curve, level),
@@ -257,10 +258,11 @@ def _coin(source: NoiseSource, runs: int) -> tuple[int, int]:
     return 2 * runs - second, second
 
 
-def _witness(plan: Setup, attack: Attack, rates: Rates, test: _Test, level: float) -> Witness:
+def witness_of(pair: Pair, attack: Attack, rates: Rates, test: ClaimTest, level: float) -> Witness:
+    """Return the attack behind a test, with its rates on the runs that did not choose it."""
     tpr, fpr = rates.corner(level)
     return Witness(
-        pair=plan.pair,
+        pair=pair,
         attack=str(attack),
         test=test.name,
         hits=int(np.asarray(rates.hits)),

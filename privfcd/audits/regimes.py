@@ -29,9 +29,12 @@ from privfcd import checks
 from privfcd.accounting import compose, epsilon_of, gaussian_event, selection_event
 from privfcd.accounting.registry import ACCOUNTANTS
 from privfcd.accounting.roots import falling_root
+from privfcd.errors import InvalidParameter
 
 SD_OF_SCALE = {"gumbel": math.pi / math.sqrt(6), "laplace": math.sqrt(2), "gaussian": 1.0}
 """Standard deviation of each noise at scale 1."""
+
+PUBLISHED, PROVEN = "mangold-published", "mangold-proven"
 
 REFERENCE = "zcdp-loose"
 """The regime at whose noise all others are asked for their epsilon: that of the paper."""
@@ -104,6 +107,36 @@ class RegimeRow:
         return asdict(self)
 
 
+@dataclass(frozen=True)
+class RegimeFactor:
+    """How much worse Mangold 2023 is than one regime at one target; below 1 it is better.
+
+    Appendix A.4 of Fassy et al. 2025 derives at least sqrt(2) for `epsilon` against the loose zCDP regime from advanced
+    composition. With a few releases only the plain sum of epsilons is smaller than advanced composition, is used here,
+    and may be better than zCDP.
+
+    Attributes
+    ----------
+    regime : str
+        What it is compared with.
+    epsilon, epsilon_proven : float
+        Factor in epsilon where the update's noise has the same variance, for what Mangold et al. publish and for what can
+        be proven.
+    noise, noise_proven : float
+        Factor in the standard deviation of the update's noise for the same epsilon.
+    """
+
+    regime: str
+    epsilon: float
+    epsilon_proven: float
+    noise: float
+    noise_proven: float
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return JSON-able values."""
+        return asdict(self)
+
+
 def unequal_advanced_composition(epsilons: Sequence[tuple[float, int]], delta: float) -> float:
     """Return the epsilon at `delta` of adaptive pure releases, given each epsilon and how often it occurs.
 
@@ -141,11 +174,9 @@ def regimes() -> list[Regime]:
     """Return the regimes that are compared, from the most to the least noise in theory's order."""
     answer = [
         laplace_regime(
-            "mangold-published", 1.0, False, "Laplace for both, advanced composition; selection charged as if monotone"
+            PUBLISHED, 1.0, False, "Laplace for both, advanced composition; selection charged as if monotone"
         ),
-        laplace_regime(
-            "mangold-proven", 2.0, True, "Laplace for both, advanced composition; selection charged in full"
-        ),
+        laplace_regime(PROVEN, 2.0, True, "Laplace for both, advanced composition; selection charged in full"),
         gumbel_gaussian_regime("zcdp-loose", "zcdp-loose", "Gumbel and Gaussian, zCDP, loose conversion (the paper)"),
         gumbel_gaussian_regime("zcdp", "zcdp", "Gumbel and Gaussian, zCDP, tight conversion"),
     ]
@@ -176,6 +207,31 @@ def compare_regimes(
     reference = gumbel_gaussian_regime(REFERENCE, REFERENCE, "")
     base = _scale(reference, epsilon, delta, pairs)
     return [_row(regime, epsilon, delta, pairs, base) for regime in (regimes() if compared is None else compared)]
+
+
+def regime_factors(rows: Sequence[RegimeRow]) -> list[RegimeFactor]:
+    """Return the factors between Mangold 2023 and every other regime among `rows`, which must hold both of its rows.
+
+    Raises
+    ------
+    InvalidParameter
+        A row of Mangold 2023 is missing.
+    """
+    by_name = {row.regime: row for row in rows}
+    for name in (PUBLISHED, PROVEN):
+        if name not in by_name:
+            raise InvalidParameter(f"rows must hold the regime {name!r}, got {sorted(by_name)}")
+    published, proven = by_name.pop(PUBLISHED), by_name.pop(PROVEN)
+    return [
+        RegimeFactor(
+            regime=row.regime,
+            epsilon=published.epsilon_same_update_sd / row.epsilon_same_update_sd,
+            epsilon_proven=proven.epsilon_same_update_sd / row.epsilon_same_update_sd,
+            noise=published.update_sd / row.update_sd,
+            noise_proven=proven.update_sd / row.update_sd,
+        )
+        for row in by_name.values()
+    ]
 
 
 def _scale(regime: Regime, epsilon: float, delta: float, pairs: int) -> float:

@@ -12,7 +12,6 @@ from numpy.typing import NDArray
 
 from privfcd.accounting import gdp_to_epsilon
 from privfcd.audits.claims import Claim
-from privfcd.errors import PrivfcdError
 
 Verdict = Literal["consistent", "violated", "inconclusive"]
 
@@ -199,26 +198,10 @@ class AuditReport:
 
         Needs matplotlib (the extra `plot`). The file's ending gives its format.
         """
-        try:
-            from matplotlib.figure import Figure
-        except ImportError as error:
-            raise PrivfcdError("plots need matplotlib: pip install 'privfcd[plot]'") from error
+        from privfcd.reports.audit_picture import draw_audit
 
-        figure = Figure(figsize=(5.5, 5.0), layout="constrained")
-        axes = figure.subplots()
-        grid = np.linspace(0, 1, 1001)
-        axes.plot(grid, self.curve.curve(grid), color="tab:red", label=f"most that is allowed by {self.curve}")
-        axes.plot(self.roc[0], self.roc[1], ".-", color="tab:blue", label="measured (pilot runs)")
-        corner = (self.witness.false_positive_rate_at_most, self.witness.true_positive_rate_at_least)
-        axes.plot(*corner, "*", color="black", markersize=12, label=f"certified, confidence {self.confidence:.6g}")
-        axes.plot([0, 1], [0, 1], ":", color="grey", label="perfect privacy")
-        axes.set(
-            xlabel="false-positive rate", ylabel="true-positive rate", xlim=(0, 1), ylim=(0, 1), title=self.subject
-        )
-        axes.legend(loc="lower right", fontsize="x-small")
-        target = Path(path)
-        figure.savefig(target, dpi=150)
-        return target
+        draw_audit(self, path)
+        return Path(path)
 
 
 def jsonable(value: Any) -> Any:

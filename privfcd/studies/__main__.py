@@ -5,8 +5,11 @@ from __future__ import annotations
 import click
 
 from privfcd.studies.accounting import accounting
+from privfcd.studies.audits import audits
 from privfcd.studies.bench import bench
+from privfcd.studies.faults.command import faults
 from privfcd.studies.ledger import ledger
+from privfcd.studies.moments import moments
 from privfcd.studies.paper.convergence import figure1, figure5, figure6
 from privfcd.studies.paper.personalisation import figure2
 from privfcd.studies.paper.privacy import figure3, figure4, figure7, figure8
@@ -20,8 +23,11 @@ def studies() -> None:
 
 
 studies.add_command(accounting)
+studies.add_command(audits)
 studies.add_command(bench)
+studies.add_command(faults)
 studies.add_command(ledger)
+studies.add_command(moments)
 for command in (table1, figure1, figure2, figure3, figure4, figure5, figure6, figure7, figure8, sachs):
     studies.add_command(command)
 

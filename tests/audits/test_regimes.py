@@ -8,7 +8,7 @@ import math
 import pytest
 
 from privfcd.accounting import advanced_composition, zcdp_to_epsilon
-from privfcd.audits import RegimeRow, compare_regimes
+from privfcd.audits import RegimeRow, compare_regimes, regime_factors
 from privfcd.audits.regimes import laplace_regime, unequal_advanced_composition
 from privfcd.errors import InvalidParameter
 
@@ -89,3 +89,29 @@ def test_rows_are_json() -> None:
 def test_bad_input_is_refused(arguments: tuple[float, float, int]) -> None:
     with pytest.raises(InvalidParameter):
         compare_regimes(*arguments)
+
+
+@pytest.mark.parametrize(("epsilon", "pairs"), [(1, 200), (10, 2000), (50, 10_000)])
+def test_mangold_is_worse_by_at_least_sqrt_2_in_epsilon_at_equal_variance(epsilon: float, pairs: int) -> None:
+    rows = compare_regimes(epsilon, DELTA, pairs)
+    factors = {factor.regime: factor for factor in regime_factors(rows)}
+    assert list(factors) == [row.regime for row in rows if not row.regime.startswith("mangold")]
+    for factor in factors.values():
+        assert factor.epsilon_proven > factor.epsilon >= math.sqrt(2)
+        assert factor.noise_proven > factor.noise > 1.4
+    assert factors["tight"].epsilon > factors["zcdp"].epsilon > factors["zcdp-loose"].epsilon
+    by_name = {row.regime: row for row in rows}
+    assert factors["zcdp"].noise == by_name["mangold-published"].update_sd / by_name["zcdp"].update_sd
+    json.dumps([factor.as_dict() for factor in factors.values()], allow_nan=False)
+
+
+def test_a_single_release_is_better_off_with_laplace_noise() -> None:
+    """Advanced composition needs many releases; the plain sum of few epsilons is below zCDP, and it is reported."""
+    factors = regime_factors(compare_regimes(1.0, DELTA, 1))
+    assert all(factor.epsilon < 1 for factor in factors)
+
+
+def test_factors_need_both_rows_of_mangold() -> None:
+    rows = compare_regimes(1.0, DELTA, 100)
+    with pytest.raises(InvalidParameter, match="mangold-proven"):
+        regime_factors([row for row in rows if row.regime != "mangold-proven"])

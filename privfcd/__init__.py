@@ -40,9 +40,31 @@ _HOMES = {
     ],
     "data": ["PrivateTable", "table_moments"],
     "moments": ["Moments"],
-    "algorithms": ["FedSparseBNSL"],
+    "algorithms": [
+        "EqualVarianceSearch",
+        "FedBNSL",
+        "FedSparseBNSL",
+        "GES",
+        "NOTEARS",
+        "PC",
+        "PersonalWeights",
+        "order_search",
+        "personalise",
+        "personalise_for_owner",
+    ],
     "learning": ["learn"],
-    "audits": ["AuditReport", "Claim", "audit", "check_sampler", "compare_regimes", "search_sensitivity"],
+    "audits": [
+        "AuditReport",
+        "Claim",
+        "attack_covariance",
+        "audit",
+        "audit_algorithm",
+        "audit_function",
+        "audit_one_run",
+        "check_sampler",
+        "compare_regimes",
+        "search_sensitivity",
+    ],
     "errors": [
         "BudgetExceeded",
         "ConvergenceFailure",
@@ -71,10 +93,23 @@ if TYPE_CHECKING:
     from privfcd.accounting import ZCDPAccountant as ZCDPAccountant
     from privfcd.accounting import calibrate as calibrate
     from privfcd.accounting import epsilon_of as epsilon_of
+    from privfcd.algorithms import GES as GES
+    from privfcd.algorithms import NOTEARS as NOTEARS
+    from privfcd.algorithms import PC as PC
+    from privfcd.algorithms import EqualVarianceSearch as EqualVarianceSearch
+    from privfcd.algorithms import FedBNSL as FedBNSL
     from privfcd.algorithms import FedSparseBNSL as FedSparseBNSL
+    from privfcd.algorithms import PersonalWeights as PersonalWeights
+    from privfcd.algorithms import order_search as order_search
+    from privfcd.algorithms import personalise as personalise
+    from privfcd.algorithms import personalise_for_owner as personalise_for_owner
     from privfcd.audits import AuditReport as AuditReport
     from privfcd.audits import Claim as Claim
+    from privfcd.audits import attack_covariance as attack_covariance
     from privfcd.audits import audit as audit
+    from privfcd.audits import audit_algorithm as audit_algorithm
+    from privfcd.audits import audit_function as audit_function
+    from privfcd.audits import audit_one_run as audit_one_run
     from privfcd.audits import check_sampler as check_sampler
     from privfcd.audits import compare_regimes as compare_regimes
     from privfcd.audits import search_sensitivity as search_sensitivity

@@ -1,5 +1,25 @@
 """Structure learning: one folder a method, a party's half and a coordinator's half each."""
 
+from privfcd.algorithms.constraint import PC
+from privfcd.algorithms.equal_variance import EqualVarianceSearch, order_search
+from privfcd.algorithms.fed_bnsl import FedBNSL
 from privfcd.algorithms.fed_sparse import FedSparseBNSL
+from privfcd.algorithms.ges import GES
+from privfcd.algorithms.notears import NOTEARS
+from privfcd.algorithms.personalisation import PersonalWeights, personalise, personalise_for_owner
+from privfcd.algorithms.release import MomentsRelease, release_moments
 
-__all__ = ["FedSparseBNSL"]
+__all__ = [
+    "GES",
+    "NOTEARS",
+    "PC",
+    "EqualVarianceSearch",
+    "FedBNSL",
+    "FedSparseBNSL",
+    "MomentsRelease",
+    "PersonalWeights",
+    "order_search",
+    "personalise",
+    "personalise_for_owner",
+    "release_moments",
+]

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import multiprocessing
-import os
 from collections.abc import Callable, Iterable, Sequence
-from concurrent.futures import ProcessPoolExecutor
 from statistics import fmean, stdev
 from typing import Any, TypeVar
 
 import click
+
+from privfcd.federation.local import processors
+from privfcd.parallel import worker_pool
 
 Item = TypeVar("Item")
 Outcome = TypeVar("Outcome")
@@ -40,10 +40,7 @@ def run_parallel(work: Callable[[Item], Outcome], items: Sequence[Item], jobs: i
     """Return `work(item)` for each item, in order, in `jobs` processes of one thread each."""
     if jobs == 1:
         return [work(item) for item in items]
-    for name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
-        os.environ.setdefault(name, "1")
-    context = multiprocessing.get_context("spawn")
-    with ProcessPoolExecutor(min(jobs, len(items)), mp_context=context) as pool:
+    with worker_pool(min(jobs, len(items))) as pool:
         return list(pool.map(work, items))
 
 
@@ -56,4 +53,4 @@ def spread(values: Iterable[float], digits: int = 2) -> str:
 
 def cores() -> int:
     """Return how many processors this process may use."""
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    return processors()

@@ -1,0 +1,199 @@
+"""The coordinator's half of a release of moments: plan, charge, rounds. It sees released numbers and no rows."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from privfcd.algorithms.release import messages, rules
+from privfcd.algorithms.release.plan import COVARIANCE, HISTOGRAM, MEAN, ROUND, SCALES
+from privfcd.algorithms.release.rounds import Rounds
+from privfcd.algorithms.release.settings import ReleaseSettings
+from privfcd.algorithms.release.whitening import Whitening
+from privfcd.algorithms.rounds import expect
+from privfcd.errors import InvalidParameter
+from privfcd.federation.protocol import Empty, Federation
+from privfcd.moments import Moments, NoiseTerm
+from privfcd.moments.octaves import BINS
+
+Array = NDArray[np.float64]
+
+
+@dataclass(frozen=True, eq=False)
+class Outcome:
+    """What came of a run: moments of each party (none where they stay there), and by which constants."""
+
+    parts: tuple[Moments, ...]
+    rule: dict[str, Any] = field(default_factory=dict)
+
+
+class ReleaseCoordinator:
+    """Runs a release.
+
+    Parameters
+    ----------
+    settings : ReleaseSettings
+        Public options.
+    columns : tuple of str
+        The variables' names, in the order of the matrices.
+    whitening : Whitening
+        How rounds are turned into the next one's matrix.
+    """
+
+    def __init__(self, settings: ReleaseSettings, columns: tuple[str, ...], whitening: Whitening) -> None:
+        settings.check_columns(len(columns))
+        self._settings = settings
+        self._columns = columns
+        self._whitening = whitening
+
+    def offer(self, federation: Federation) -> list[messages.Quote]:
+        """Ask every party whether it can take part; nothing is charged anywhere."""
+        quotes = expect(federation, messages.Offer(self._settings, self._columns), messages.Quote)
+        if self._settings.method == "exact" and any(quote.private for quote in quotes):
+            private = [name for name, quote in zip(federation.names, quotes, strict=True) if quote.private]
+            raise InvalidParameter(f"method must not be 'exact' for tables with budgets, which {private} have")
+        if self._settings.method == "preconditioned" and not any(quote.private for quote in quotes):
+            raise InvalidParameter("method must not be 'preconditioned' for open tables: 'exact' loses nothing")
+        return quotes
+
+    def run(self, federation: Federation, quotes: list[messages.Quote]) -> Outcome:
+        """Agree on a plan, charge the parties, do the releases, and return what came of them."""
+        shares = self._shares(quotes)
+        rule: dict[str, Any] = {
+            "method": self._settings.method,
+            "rows": [quote.n_rows for quote in quotes],
+            "mu": [quote.mu for quote in quotes],
+            "shares of mu²": dict(shares),
+        }
+        expect(federation, messages.Plan(tuple(shares.items())), Empty)
+        expect(federation, messages.Charge(), Empty)
+        if not self._settings.send:
+            expect(federation, messages.AskOwn(), Empty)
+            federation.ask(messages.Finish())
+            return Outcome((), rule)
+        bounds, norm = self._bounds(federation, quotes, shares, rule)
+        centre = self._centre(federation, quotes, bounds, rule)
+        if self._settings.method == "preconditioned":
+            histogram = pooled_histogram(federation, quotes, messages.AskHistogram(SCALES, centre), len(self._columns))
+            rounds = Rounds(federation, quotes, self._columns, self._settings, centre, self._whitening)
+            parts = rounds.run(histogram, [label for label in shares if label.startswith(ROUND)])
+            rule |= rounds.rule
+        else:
+            parts = self._covariances(federation, quotes, norm, bounds, centre, rule)
+        federation.ask(messages.Finish())
+        return Outcome(parts, rule)
+
+    def _shares(self, quotes: list[messages.Quote]) -> dict[str, float]:
+        """Return all releases of the run with their shares of mu²."""
+        settings, d = self._settings, len(self._columns)
+        private = any(quote.private for quote in quotes)
+        setup: dict[str, float] = {}
+        for label in self._histograms(quotes):
+            setup[label] = settings.histogram_share or rules.histogram_share(self._alike(quotes), d)
+            rules.check_histogram(self._alike(quotes), d, setup[label])
+        if settings.center:
+            setup[MEAN] = settings.mean_share if private else 0.5
+        rest = 1 - math.fsum(setup.values())
+        if rest <= 0:
+            raise InvalidParameter(f"histogram_share and mean_share leave nothing for moments: {setup}")
+        if settings.method == "preconditioned":
+            rounds = rules.round_shares(quotes, d, settings)
+            return setup | {label: share * rest for label, share in rounds.items()}
+        return setup | {COVARIANCE: rest}
+
+    def _alike(self, quotes: list[messages.Quote]) -> list[messages.Quote]:
+        """Return whose histograms are pooled: all parties', or where nothing is sent the one that sees least."""
+        if self._settings.send:
+            return quotes
+        return [min(quotes, key=lambda quote: quote.n_rows * quote.mu)]
+
+    def _histograms(self, quotes: list[messages.Quote]) -> list[str]:
+        """Return which histograms are needed: of the scales for rounds, of undeclared bounds."""
+        settings = self._settings
+        if settings.method == "exact" or not any(quote.private for quote in quotes):
+            return []
+        undeclared = any(quote.bounds is None for quote in quotes)
+        if settings.method == "preconditioned":
+            return [HISTOGRAM, SCALES] if undeclared and settings.center else [SCALES]
+        return [HISTOGRAM] if undeclared and (settings.row_norm is None or settings.center) else []
+
+    def _bounds(
+        self, federation: Federation, quotes: list[messages.Quote], shares: dict[str, float], rule: dict[str, Any]
+    ) -> tuple[Array | None, float | None]:
+        """Return bounds on |x_j|, and a norm that rows are clipped to, where something says so."""
+        norm = self._settings.row_norm
+        declared = [quote.bounds for quote in quotes if quote.bounds is not None]
+        if len(declared) == len(quotes):
+            return np.max(declared, axis=0), norm
+        if HISTOGRAM not in shares:
+            return None, norm
+        ask = messages.AskHistogram(HISTOGRAM, None)
+        histogram = pooled_histogram(federation, quotes, ask, len(self._columns))
+        bounds, found = rules.bounds_from(histogram.values, histogram.noise_sd)
+        rule["histogram"] = {"noise sd": histogram.noise_sd, "bounds": bounds.tolist(), "row norm": found}
+        return bounds, found if norm is None else norm
+
+    def _centre(
+        self, federation: Federation, quotes: list[messages.Quote], bounds: Array | None, rule: dict[str, Any]
+    ) -> tuple[float, ...] | None:
+        """Return what is taken off the rows: nothing, a public vector, or the parties' released mean."""
+        d = len(self._columns)
+        if not self._settings.center:
+            return self._settings.centre
+        if bounds is None:
+            bounds = np.full(d, math.inf)
+        answers = expect(federation, messages.AskMean(tuple(bounds.tolist())), messages.Numbers)
+        for name, answer in zip(federation.names, answers, strict=True):
+            answer.check((d,), name)
+        units = np.where(np.isinf(bounds), 1.0, bounds)
+        weights = rules.pooled_weights(quotes)
+        mean = (weights @ np.array([answer.values for answer in answers])) * units
+        rule["mean noise sd"] = (math.hypot(*(weights * [answer.noise_sd for answer in answers])) * units).tolist()
+        return tuple(mean.tolist())
+
+    def _covariances(
+        self,
+        federation: Federation,
+        quotes: list[messages.Quote],
+        norm: float | None,
+        bounds: Array | None,
+        centre: tuple[float, ...] | None,
+        rule: dict[str, Any],
+    ) -> tuple[Moments, ...]:
+        """Ask for one covariance of each party."""
+        if not any(quote.private for quote in quotes):
+            norm = math.inf
+        elif norm is None:
+            assert bounds is not None
+            norm = rules.norm_of(bounds, centre)
+        if math.isfinite(norm):
+            rule["row norm"] = norm
+        answers = expect(federation, messages.AskMoments(COVARIANCE, norm, None, centre), messages.Matrix)
+        mean = None if centre is None else np.array(centre)
+        d = len(self._columns)
+        return tuple(
+            Moments(
+                answer.dense(d, name),
+                quote.n_rows,
+                self._columns,
+                (NoiseTerm(answer.scale),) if answer.scale else (),
+                mean,
+            )
+            for name, answer, quote in zip(federation.names, answers, quotes, strict=True)
+        )
+
+
+def pooled_histogram(
+    federation: Federation, quotes: list[messages.Quote], ask: messages.AskHistogram, d: int
+) -> messages.Numbers:
+    """Ask for a histogram, and return that of all rows."""
+    answers = expect(federation, ask, messages.Numbers)
+    for name, answer in zip(federation.names, answers, strict=True):
+        answer.check((d + 1, BINS), name)
+    weights = rules.pooled_weights(quotes)
+    values = np.tensordot(weights, np.array([answer.values for answer in answers]), axes=1)
+    return messages.Numbers(values, math.hypot(*(weights * [answer.noise_sd for answer in answers])))

@@ -1,0 +1,172 @@
+"""The messages of a release of moments, in the order in which they pass."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from privfcd.algorithms.release.settings import ReleaseSettings
+from privfcd.errors import PartyFailed
+from privfcd.federation.protocol import BYTES_A_FLOAT, Empty, SparseMatrix
+
+Array = NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class Offer(Empty):
+    """To the parties: what will be run, before anything is charged. Answered by `Quote`."""
+
+    settings: ReleaseSettings
+    columns: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Quote(Empty):
+    """From a party: it can take part, and these are its public facts.
+
+    Attributes
+    ----------
+    n_rows : int
+        The number by which its sums are divided.
+    mu : float
+        The Gaussian-DP parameter that its budget allows for the whole run; inf for an open table.
+    replaced : bool
+        Whether neighbours differ in a replaced record (else in an added or removed one).
+    bounds : tuple of float, optional
+        Declared bounds on |x_j|.
+    """
+
+    n_rows: int
+    mu: float
+    replaced: bool
+    bounds: tuple[float, ...] | None
+
+    @property
+    def private(self) -> bool:
+        """Whether there is a budget."""
+        return self.mu != float("inf")
+
+
+@dataclass(frozen=True)
+class Plan(Empty):
+    """To the parties: all that will be released, each with its share of mu²; they add up to 1.
+
+    Answered by `Empty` where the budget allows it; nothing is charged yet.
+    """
+
+    shares: tuple[tuple[str, float], ...]
+
+
+@dataclass(frozen=True)
+class Charge(Empty):
+    """To the parties: charge the whole plan. Answered by `Empty`; rows are read only when all have been charged."""
+
+
+@dataclass(frozen=True)
+class AskHistogram:
+    """To the parties: release a histogram of octaves, with `centre` taken off. Answered by `Numbers`."""
+
+    label: str
+    centre: tuple[float, ...] | None
+
+    def payload_bytes(self) -> int:
+        """Return 8 bytes a number."""
+        return BYTES_A_FLOAT * len(self.centre or ())
+
+
+@dataclass(frozen=True)
+class AskMean:
+    """To the parties: release the mean, values clipped to these bounds. Answered by `Numbers`, in units of the bounds."""
+
+    bounds: tuple[float, ...]
+
+    def payload_bytes(self) -> int:
+        """Return 8 bytes a number."""
+        return BYTES_A_FLOAT * len(self.bounds)
+
+
+@dataclass(frozen=True, eq=False)
+class AskMoments:
+    """To the parties: release second moments. Answered by `Matrix`.
+
+    Attributes
+    ----------
+    label : str
+        Of the plan.
+    row_norm : float, optional
+        Rows are clipped to this norm; without it, their directions are taken.
+    linear : SparseMatrix, optional
+        A by which rows are multiplied first.
+    centre : tuple of float, optional
+        What is taken off every row before that.
+    """
+
+    label: str
+    row_norm: float | None
+    linear: SparseMatrix | None
+    centre: tuple[float, ...] | None
+
+    def payload_bytes(self) -> int:
+        """Return the size of the numbers."""
+        size = 0 if self.linear is None else self.linear.payload_bytes()
+        return size + BYTES_A_FLOAT * ((self.row_norm is not None) + len(self.centre or ()))
+
+
+@dataclass(frozen=True)
+class AskOwn(Empty):
+    """To the parties: release one clipped covariance with bounds and a mean of your own, and keep it. Answered by
+    `Empty`.
+    """
+
+
+@dataclass(frozen=True)
+class Finish(Empty):
+    """To the parties: the run is over. Answered by `Empty`."""
+
+
+@dataclass(frozen=True, eq=False)
+class Numbers:
+    """From a party: released numbers, and the standard deviation of the noise in each."""
+
+    values: Array
+    noise_sd: float
+
+    def check(self, shape: tuple[int, ...], sender: str) -> None:
+        """Raise PartyFailed unless the values are finite and of this shape."""
+        if self.values.shape != shape or not np.isfinite(self.values).all() or not 0 <= self.noise_sd < float("inf"):
+            raise PartyFailed(f"{sender} sent malformed numbers: shape {self.values.shape}, expected {shape}, finite")
+
+    def payload_bytes(self) -> int:
+        """Return 8 bytes a number."""
+        return BYTES_A_FLOAT * (self.values.size + 1)
+
+
+@dataclass(frozen=True, eq=False)
+class Matrix:
+    """From a party: a released symmetric matrix, as its upper triangle, and the noise's scale (see `AnalyticGaussian`)."""
+
+    d: int
+    upper: Array
+    scale: float
+
+    @classmethod
+    def of(cls, matrix: Array, scale: float) -> Matrix:
+        """Return the message for a symmetric matrix."""
+        return cls(len(matrix), matrix[np.triu_indices(len(matrix))], scale)
+
+    def dense(self, d: int, sender: str) -> Array:
+        """Return the matrix, shape (d, d); raise PartyFailed unless it is well-formed."""
+        if self.d != d or self.upper.shape != (d * (d + 1) // 2,) or not np.isfinite(self.upper).all():
+            raise PartyFailed(f"{sender} sent a malformed matrix: d = {self.d}, expected {d} and finite entries")
+        if not 0 <= self.scale < float("inf"):
+            raise PartyFailed(f"{sender} sent noise of scale {self.scale!r}")
+        rows, columns = np.triu_indices(d)
+        matrix = np.empty((d, d))
+        matrix[rows, columns] = matrix[columns, rows] = self.upper
+        return matrix
+
+    def payload_bytes(self) -> int:
+        """Return 8 bytes a number."""
+        return BYTES_A_FLOAT * (self.upper.size + 1)

@@ -1,0 +1,207 @@
+"""The party's half of a release of moments: it answers with noisy sums over its rows, and nothing else."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from privfcd.accounting import REPLACE_ONE, Reservation
+from privfcd.algorithms.release import messages, rules
+from privfcd.algorithms.release.plan import COVARIANCE, HISTOGRAM, MEAN, TablePlan, affordable_mu, plan_tables
+from privfcd.algorithms.release.settings import ReleaseSettings
+from privfcd.data.directions import DirectionMoments, LinearMoments
+from privfcd.data.histogram import OctaveHistogram
+from privfcd.data.private import Mechanism, PrivateTable
+from privfcd.data.queries import ClippedMean, Query, SecondMoments
+from privfcd.data.trusted_sum import check_summable, release_sum
+from privfcd.errors import PartyFailed
+from privfcd.federation.protocol import Empty, Message
+from privfcd.mechanisms import AnalyticGaussian, Gaussian
+from privfcd.moments import Moments, NoiseTerm
+
+Array = NDArray[np.float64]
+Answer = TypeVar("Answer")
+Maker = type[Gaussian] | type[AnalyticGaussian]
+
+
+class ReleaseParty:
+    """Answers the coordinator's messages from one private table, or from several whose sum it is trusted with.
+
+    Parameters
+    ----------
+    tables : sequence of PrivateTable
+        One; or several, to which noise is added once (see `data.trusted_sum`).
+    index : int
+        The party's number in the federation: first part of its noise streams' keys.
+    """
+
+    def __init__(self, tables: Sequence[PrivateTable], index: int) -> None:
+        self._tables = list(tables)
+        self._index = index
+        self._settings: ReleaseSettings | None = None
+        self._plans: list[TablePlan] | None = None
+        self._releases = 0
+        self._failed = False
+        self.reservations: list[Reservation] = []
+        self.kept: Moments | None = None
+        self.facts: dict[str, Any] = {}
+
+    @property
+    def name(self) -> str:
+        """See `Party.name`."""
+        return self._tables[0].name if len(self._tables) == 1 else f"trusted sum of {len(self._tables)} tables"
+
+    @property
+    def plans(self) -> list[TablePlan]:
+        """The plan of each table, once agreed."""
+        if self._plans is None:
+            raise PartyFailed(f"{self.name} was asked to work before a plan was agreed")
+        return self._plans
+
+    def answer(self, message: Message) -> Message:
+        """See `Party.answer`. After an error nothing goes back to the budget any more, whatever is asked next."""
+        try:
+            return self._respond(message)
+        except BaseException:
+            self._failed = True
+            raise
+
+    def _respond(self, message: Message) -> Message:
+        match message:
+            case messages.Offer():
+                return self._consider(message)
+            case messages.Plan():
+                return self._agree(message)
+            case messages.Charge():
+                return self._charge()
+            case messages.AskHistogram():
+                return messages.Numbers(*self._numbers(OctaveHistogram(self._d, message.centre), message.label))
+            case messages.AskMean():
+                return messages.Numbers(*self._numbers(ClippedMean(message.bounds), MEAN))
+            case messages.AskMoments():
+                return self._moments(message)
+            case messages.AskOwn():
+                return self._keep_own()
+            case messages.Finish():
+                return self._finish()
+        raise PartyFailed(f"{self.name} does not know the message {type(message).__name__}")
+
+    def _consider(self, offer: messages.Offer) -> messages.Quote:
+        """Check everything and see what the budgets allow; charge nothing."""
+        self._tables = [table.reordered(offer.columns) for table in self._tables]
+        total = check_summable(self._tables)
+        offer.settings.check_columns(self._d)
+        self._settings = offer.settings
+        mu = min(affordable_mu(table, offer.settings, self._label(table)) for table in self._tables)
+        declared = [table.bounds for table in self._tables]
+        bounds = None
+        if all(each is not None for each in declared):
+            bounds = tuple(np.max([each for each in declared if each is not None], axis=0).tolist())
+        return messages.Quote(total, mu, self._tables[0].relation is REPLACE_ONE, bounds)
+
+    def _agree(self, message: messages.Plan) -> Empty:
+        """Price the plan, and ask every ledger; charge nothing."""
+        if self._settings is None:
+            raise PartyFailed(f"{self.name} was sent a plan before it was offered a run")
+        self._plans = plan_tables(self._tables, self._settings, message.shares, self._label(self._tables[0]))
+        for table, plan in zip(self._tables, self._plans, strict=True):
+            table.ledger.check(plan.parts, self._label(table), delta=plan.delta)
+        return Empty()
+
+    def _charge(self) -> Empty:
+        """Charge the whole run; no row is read yet."""
+        for table, plan in zip(self._tables, self.plans, strict=True):
+            self.reservations.append(table.ledger.reserve(plan.parts, self._label(table), delta=plan.delta))
+        return Empty()
+
+    def _moments(self, message: messages.AskMoments) -> messages.Matrix:
+        query: Query
+        d = self._d
+        linear = None
+        if message.linear is not None:
+            message.linear.check(d, "the coordinator")
+            linear = message.linear.dense()
+        if all(table.open for table in self._tables) and message.row_norm is not None and linear is None:
+            message = replace(message, row_norm=math.inf)
+        if message.row_norm is None:
+            query = DirectionMoments(np.eye(d) if linear is None else linear, message.centre)
+        elif linear is None:
+            query = SecondMoments(message.row_norm, message.centre)
+        else:
+            query = LinearMoments(linear, message.row_norm, message.centre)
+        answer, scale = self._release(query, AnalyticGaussian, message.label)
+        return messages.Matrix.of(answer.matrix, scale)
+
+    def _keep_own(self) -> Empty:
+        """Release one clipped covariance by this party's own bounds and mean, which stays here."""
+        settings, table = self._agreed(), self._tables[0]
+        bounds = None if table.bounds is None else np.array(table.bounds)
+        row_norm = settings.row_norm
+        centre = settings.centre
+        if table.open:
+            bounds, row_norm = np.full(self._d, math.inf), math.inf
+        elif HISTOGRAM in self.plans[0].multipliers:
+            shares, noise_sd = self._numbers(OctaveHistogram(self._d), HISTOGRAM)
+            found, norm = rules.bounds_from(shares, noise_sd)
+            row_norm = norm if row_norm is None and bounds is None else row_norm
+            bounds = found if bounds is None else bounds
+        if settings.center:
+            assert bounds is not None
+            query = ClippedMean(tuple(bounds.tolist()))
+            centre = tuple(query.decode(self._numbers(query, MEAN)[0]).tolist())
+        if row_norm is None:
+            assert bounds is not None
+            row_norm = rules.norm_of(bounds, centre)
+        answer, scale = self._release(SecondMoments(row_norm, centre), AnalyticGaussian, COVARIANCE)
+        self.facts = {} if table.open else {"row_norm": row_norm}
+        noise = (NoiseTerm(scale),) if scale else ()
+        mean = None if centre is None else np.array(centre)
+        self.kept = Moments(answer.matrix, table.n_rows, table.columns, noise, mean)
+        return Empty()
+
+    def _finish(self) -> Empty:
+        """End the run cleanly: the coordinator says so from what it was sent."""
+        if not self._failed:
+            for reservation in self.reservations:
+                reservation.close()
+        return Empty()
+
+    def _numbers(self, query: Query, label: str) -> tuple[Array, float]:
+        return self._release(query, Gaussian, label)
+
+    def _release(self, query: Query, kind: Maker, label: str) -> tuple[Any, float]:
+        """Do one release of the plan; return the answer and the scale of its noise."""
+        multiplier = self.plans[0].multipliers.get(label)
+        if multiplier is None or not self.reservations:
+            raise PartyFailed(f"{self.name} was asked for {label!r} before it was charged for it")
+        n = sum(table.n_rows for table in self._tables)
+        scale = 0.0
+        if multiplier:
+            scale = multiplier * query.sensitivity(n, self._tables[0].relation) * (1 + 1e-14)
+        mechanism: Mechanism[Any] = kind(scale)
+        self._releases += 1
+        key = (self._index, self._releases)
+        if len(self._tables) == 1:
+            table, reservation = self._tables[0], self.reservations[0]
+            answer = table.release(query, mechanism, label=label, reservation=reservation, key=key)
+        else:
+            answer = release_sum(self._tables, query, mechanism, label, self.reservations, key)
+        return answer, scale
+
+    def _agreed(self) -> ReleaseSettings:
+        if self._settings is None:
+            raise PartyFailed(f"{self.name} was asked to work before it was offered a run")
+        return self._settings
+
+    @property
+    def _d(self) -> int:
+        return self._tables[0].n_columns
+
+    def _label(self, table: PrivateTable) -> str:
+        """The run's name in the journal, which marks noise that protects nobody."""
+        return "release of moments" if table.noise.secure else "release of moments with SIMULATED noise"

@@ -1,0 +1,208 @@
+"""Pay once, learn anything: private second moments of a federation in one call."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from privfcd import checks
+from privfcd.accounting.privacy_report import PrivacyReport, report_on
+from privfcd.algorithms.inputs import checked_tables
+from privfcd.algorithms.release.coordinator import ReleaseCoordinator
+from privfcd.algorithms.release.party import ReleaseParty
+from privfcd.algorithms.release.settings import ReleaseSettings
+from privfcd.algorithms.release.whitening import Whitening, structure_whitening
+from privfcd.data.private import PrivateTable
+from privfcd.federation.local import LocalFederation
+from privfcd.moments import Moments, pooled
+
+ASSUMPTIONS = (
+    "Records are independent rows: a person with several rows has this promise for each row, not for all together.",
+    "Every record's part in every answer is clipped, or brought to length 1, before it is summed, so the promise needs no "
+    "assumption on the values.",
+    "The number of rows, the columns' names, the declared bounds and all options are public and were not computed from the "
+    "rows.",
+    "Other runs on the same records add to this cost; the ledger adds up those that are charged to it.",
+)
+
+TRUSTED = (
+    "ONE NOISE for the sum over all tables: the promise is towards whoever sees the released moments and what is made of "
+    "them, not towards the place that summed up the tables and could see them."
+)
+
+
+@dataclass(frozen=True, eq=False)
+class MomentsRelease:
+    """Moments, and what they cost.
+
+    Attributes
+    ----------
+    parts : tuple of Moments
+        One for each party; a single one of all rows after a trusted sum.
+    privacy_report : list of PrivacyReport
+        One for each table.
+    bytes_exchanged : int
+        Both ways, numbers only.
+    rule : dict
+        What was chosen, and from what.
+    """
+
+    parts: tuple[Moments, ...]
+    privacy_report: list[PrivacyReport]
+    bytes_exchanged: int
+    rule: dict[str, Any] = field(default_factory=dict)
+
+    @cached_property
+    def moments(self) -> Moments:
+        """The moments of all rows.
+
+        Raises
+        ------
+        InvalidParameter
+            The parties took off means of their own (`send=False` with `center=True`).
+        """
+        return pooled(self.parts)
+
+
+def release_moments(
+    tables: Sequence[PrivateTable],
+    *,
+    method: str | None = None,
+    send: bool = True,
+    epsilon: float | None = None,
+    delta: float | None = None,
+    row_norm: float | None = None,
+    center: bool = False,
+    centre: Sequence[float] | None = None,
+    sum: str = "per-party",
+    kind: str = "directions",
+    shares: Sequence[float] | None = None,
+    histogram_share: float | None = None,
+    mean_share: float = 0.1,
+    whitening: Whitening | None = None,
+) -> MomentsRelease:
+    """Release second moments of the parties' rows; what is learnt from them costs nothing more.
+
+    Columns are aligned by name to the first table's order. Everything is checked, and every party's budget is asked,
+    before any ledger is charged; every ledger is charged once, for the whole plan, before any row is read.
+
+    Parameters
+    ----------
+    tables : sequence of PrivateTable
+        One for each party.
+    method : str, optional
+        `"exact"`: open tables only, charged as non-private. `"covariance"`: one matrix of rows clipped in norm.
+        `"preconditioned"`: rounds, each on rows that are multiplied by a matrix made from the rounds before, so that
+        the noise is small relative to every direction's own variance. By default `"exact"` for open tables, and for
+        others `"preconditioned"`, or `"covariance"` where the moments stay at the parties.
+    send : bool
+        False keeps each party's moments there (`"exact"` or `"covariance"`): no numbers pass.
+    epsilon, delta : float, optional
+        What this run may spend of each table's budget; all that is left by default. delta defaults to the budget's,
+        in proportion to epsilon.
+    row_norm : float, optional
+        For `"covariance"`: rows are shortened to this norm; public. By default the norm of the declared bounds, or what
+        a histogram says that is paid for.
+    center : bool
+        Whether the parties' mean is taken off first; it is paid for. Without it means are taken to be 0.
+    centre : sequence of float, optional
+        A public vector that is taken off instead.
+    sum : str
+        `"per-party"`: every party adds noise of its own. `"trusted"`: one noise on the sum over all tables, by a place
+        that may see them all, such as one process that holds them; nothing is promised towards that place.
+    kind : str
+        What rounds release: `"directions"` of the rows, or rows `"clipped"` to 1.15 times their expected norm.
+    shares : sequence of float, optional
+        For `"preconditioned"`: each round's share of mu², after the histogram and the mean; chosen by a rule by default.
+    histogram_share, mean_share : float, optional
+        Shares of mu² for the histogram and the mean, where they are needed.
+    whitening : callable, optional
+        For `"preconditioned"`: makes the next round's matrix, see `Whitening`; by default from the sparse structure that
+        an order search finds.
+
+    Returns
+    -------
+    MomentsRelease
+
+    Raises
+    ------
+    BudgetExceeded
+        A party's budget does not allow the run; no party was charged.
+    InvalidParameter, InvalidTable
+        What is wrong, and with which party.
+    """
+    checked = checked_tables(tables)
+    opened = all(table.open for table in checked)
+    why = "asked for"
+    if method is None:
+        method = "exact" if opened else ("preconditioned" if send and row_norm is None else "covariance")
+        why = {
+            "exact": "no table has a budget",
+            "covariance": "the moments stay at the parties" if not send else "a row norm was declared",
+            "preconditioned": "its noise is small in every direction, whatever the longest rows are",
+        }[method]
+    settings = ReleaseSettings(
+        method=method,
+        send=send,
+        epsilon=epsilon,
+        delta=delta,
+        row_norm=row_norm,
+        center=center,
+        centre=None if centre is None else _numbers("centre", centre),
+        sum=sum,
+        kind=kind,
+        shares=None if shares is None else _numbers("shares", shares),
+        histogram_share=histogram_share,
+        mean_share=mean_share,
+    )
+    groups = [checked] if sum == "trusted" else [[table] for table in checked]
+    columns = checked[0].columns
+    groups = [[table.reordered(columns) for table in group] for group in groups]
+    parties = [ReleaseParty(group, index) for index, group in enumerate(groups)]
+    federation = LocalFederation(parties)
+    coordinator = ReleaseCoordinator(settings, columns, structure_whitening if whitening is None else whitening)
+    outcome = coordinator.run(federation, coordinator.offer(federation))
+    if not send and not opened:
+        outcome.rule["row norm at each party"] = [party.facts.get("row_norm") for party in parties]
+    parts = outcome.parts if send else tuple(party.kept for party in parties if party.kept is not None)
+    reports = [
+        _report(party, index, table, settings, outcome.rule)
+        for party, group in zip(parties, groups, strict=True)
+        for index, table in enumerate(group)
+    ]
+    return MomentsRelease(parts, reports, federation.bytes_exchanged, {"why": why, **outcome.rule})
+
+
+def _numbers(name: str, values: Any) -> tuple[float, ...]:
+    if isinstance(values, str) or not np.iterable(values):
+        raise checks.refuse(name, values, "a sequence of numbers")
+    return tuple(checks.real(name, value) for value in values)
+
+
+def _report(
+    party: ReleaseParty, index: int, table: PrivateTable, settings: ReleaseSettings, rule: dict[str, Any]
+) -> PrivacyReport:
+    declared: dict[str, Any] = {"rows": table.n_rows, "columns": list(table.columns)}
+    if table.bounds is not None:
+        declared["bounds"] = list(table.bounds)
+    for name in ("row_norm", "centre"):
+        if getattr(settings, name) is not None:
+            declared[name] = getattr(settings, name)
+    delta = party.plans[index].delta
+    delta = settings.delta if delta is None else delta
+    if delta is None and not table.open:
+        delta = 1 / table.n_rows**2
+    extra = (TRUSTED,) if settings.sum == "trusted" else ()
+    return report_on(
+        party.reservations[index],
+        delta=delta,
+        relation=table.relation,
+        noise="none: exact answers" if table.open else table.noise.label,
+        secure=table.noise.secure and not table.open,
+        declared=declared,
+        assumptions=ASSUMPTIONS + extra if not table.open else (),
+    )

@@ -1,0 +1,110 @@
+"""Rounds of second moments, each of rows that are multiplied by a matrix made from the rounds before.
+
+In round r the parties multiply their rows by a public A_r and release the second moments of the products, by direction or
+clipped in norm. For rows y with E yy' = G near the identity, up to a factor, the mean direction is
+E uu' = (I + d / (d + 2) (G - I)) / d to first order for spherical laws, which is solved for G.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from privfcd.algorithms.release import messages, rules
+from privfcd.algorithms.release.combine import Combined, Round, combine, settled
+from privfcd.algorithms.release.settings import ReleaseSettings
+from privfcd.algorithms.release.whitening import Whitening
+from privfcd.algorithms.rounds import expect
+from privfcd.federation.protocol import Federation, SparseMatrix
+from privfcd.moments import Moments
+from privfcd.moments.octaves import column_scales
+
+Array = NDArray[np.float64]
+
+
+class Rounds:
+    """The coordinator's rounds.
+
+    Parameters
+    ----------
+    federation : Federation
+    quotes : list of Quote
+    columns : tuple of str
+    settings : ReleaseSettings
+    centre : tuple of float, optional
+        What is taken off every row.
+    whitening : Whitening
+    """
+
+    def __init__(
+        self,
+        federation: Federation,
+        quotes: list[messages.Quote],
+        columns: tuple[str, ...],
+        settings: ReleaseSettings,
+        centre: tuple[float, ...] | None,
+        whitening: Whitening,
+    ) -> None:
+        self._federation = federation
+        self._quotes = quotes
+        self._columns = columns
+        self._settings = settings
+        self._centre = centre
+        self._whitening = whitening
+        self._weights = rules.pooled_weights(quotes)
+        self._rows = sum(quote.n_rows for quote in quotes)
+        self.rule: dict[str, Any] = {}
+
+    def run(self, histogram: messages.Numbers, labels: list[str]) -> tuple[Moments, ...]:
+        """Do a round for each of `labels`, and return each party's moments."""
+        d = len(self._columns)
+        scales = column_scales(histogram.values[:d])
+        guess, linear = np.diag(scales**2), np.diag(scales**-rules.FIRST_POWER)
+        done: list[Round] = []
+        notes = []
+        for label in labels:
+            done.append(self._round(label, linear))
+            if len(done) == 1:
+                guess = settled(done, self._weights, guess, rules.SETTLING, rules.SETTLING_SDS)
+            for _ in range(rules.REFITS):
+                combined = combine(done, self._weights, guess)
+                structure = self._whitening(combined.moments(self._weights, self._rows, self._columns))
+                guess, linear = structure.covariance, structure.whitening
+            notes.append(
+                {
+                    "noise": math.hypot(*(self._weights * done[-1].scales)),
+                    "weights": int(np.count_nonzero(structure.weights)),
+                }
+            )
+        combined = combine(done, self._weights, guess)
+        factor = self._factor(combined, scales)
+        self.rule = {"kind": self._settings.kind, "scales": scales.tolist(), "rounds": notes, "factor": factor}
+        mean = None if self._centre is None else np.array(self._centre)
+        root = math.sqrt(factor) * np.eye(d)
+        answers = []
+        for weights, quote in zip(np.eye(len(self._quotes)), self._quotes, strict=True):
+            part = combined.moments(weights, quote.n_rows, self._columns).carried(root)
+            answers.append(Moments(part.matrix, part.rows, part.columns, part.noise, mean))
+        return tuple(answers)
+
+    def _round(self, label: str, linear: Array) -> Round:
+        d = len(self._columns)
+        clipped = self._settings.kind == "clipped"
+        norm = rules.CLIP_FACTOR * math.sqrt(d) if clipped else None
+        ask = messages.AskMoments(label, norm, SparseMatrix.of(linear), self._centre)
+        answers = expect(self._federation, ask, messages.Matrix)
+        parts = np.array([a.dense(d, name) for name, a in zip(self._federation.names, answers, strict=True)])
+        return Round(linear, parts, np.array([answer.scale for answer in answers]), not clipped)
+
+    def _factor(self, combined: Combined, scales: Array) -> float:
+        """Return what brings the moments to the columns' scales, by the median over the columns."""
+        moments = combined.moments(self._weights, self._rows, self._columns)
+        diagonal = np.diag(moments.matrix)
+        noise = np.zeros(len(diagonal)) if moments.noise_sd is None else np.diag(moments.noise_sd)
+        known = diagonal > np.minimum(2 * noise, np.max(diagonal))
+        if self._settings.kind == "clipped" or not known.any():
+            return 1.0
+        return float(np.exp(np.median(np.log(scales[known] ** 2 / diagonal[known]))))

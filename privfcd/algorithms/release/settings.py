@@ -1,0 +1,78 @@
+"""The options of a release of moments, all public, checked in one place."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+from privfcd import checks
+from privfcd.errors import InvalidParameter
+
+METHODS = ("exact", "covariance", "preconditioned")
+SUMS = ("per-party", "trusted")
+ROUND_KINDS = ("directions", "clipped")
+
+
+@dataclass(frozen=True)
+class ReleaseSettings:
+    """See `release_moments` for what each option means."""
+
+    method: str
+    send: bool = True
+    epsilon: float | None = None
+    delta: float | None = None
+    row_norm: float | None = None
+    center: bool = False
+    centre: tuple[float, ...] | None = None
+    sum: str = "per-party"
+    kind: str = "directions"
+    shares: tuple[float, ...] | None = None
+    histogram_share: float | None = None
+    mean_share: float = 0.1
+
+    def __post_init__(self) -> None:
+        for name, accepted in (("method", METHODS), ("sum", SUMS), ("kind", ROUND_KINDS)):
+            if getattr(self, name) not in accepted:
+                raise checks.refuse(name, getattr(self, name), "one of " + ", ".join(accepted))
+        for name in ("send", "center"):
+            if not isinstance(getattr(self, name), bool):
+                raise checks.refuse(name, getattr(self, name), "True or False")
+        if self.epsilon is not None:
+            checks.positive("epsilon", self.epsilon)
+        if self.delta is not None:
+            checks.delta("delta", self.delta, zero=False)
+        if self.row_norm is not None:
+            checks.moderate("row_norm", self.row_norm)
+        if self.center and self.centre is not None:
+            raise InvalidParameter("give center=True, a mean that is paid for, or a public centre, not both")
+        for value in self.centre or ():
+            if abs(checks.real("centre", value)) > 1e24:
+                raise checks.refuse("centre", self.centre, "numbers of at most 1e24")
+        if self.shares is not None:
+            self._check_shares(self.shares)
+        if self.histogram_share is not None:
+            checks.fraction("histogram_share", self.histogram_share)
+        checks.fraction("mean_share", self.mean_share)
+        if not self.send and self.method == "preconditioned":
+            raise InvalidParameter("send must be True for method 'preconditioned': its rounds depend on what was sent")
+        if not self.send and self.sum == "trusted":
+            raise InvalidParameter("send must be True for a trusted sum: moments of all rows stay at no party")
+        if self.row_norm is not None and self.method == "preconditioned":
+            raise InvalidParameter(
+                f"row_norm must be left out for method 'preconditioned', whose rows are multiplied first, got "
+                f"{self.row_norm!r}"
+            )
+
+    def _check_shares(self, shares: tuple[float, ...]) -> None:
+        if not shares:
+            raise checks.refuse("shares", shares, "one number above 0 for each round")
+        total = math.fsum(checks.positive("shares", share) for share in shares)
+        if abs(total - 1) > 1e-9:
+            raise InvalidParameter(f"shares must add up to 1, got {shares}, which add up to {total:g}")
+
+    def check_columns(self, d: int) -> None:
+        """Raise InvalidParameter unless the options fit `d` columns."""
+        if self.centre is not None and len(self.centre) != d:
+            raise checks.refuse("centre", self.centre, f"{d} finite numbers")
+        if self.method == "preconditioned" and d < 2:
+            raise checks.refuse("the number of columns", d, "at least 2 for method 'preconditioned'")

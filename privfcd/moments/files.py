@@ -1,0 +1,197 @@
+"""Moments in a file, with the privacy report and the rule of the release that they came from.
+
+The format is NumPy's .npz: plain arrays, and one JSON text; nothing is pickled. A file holds one Moments for each party.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+import tempfile
+import zipfile
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from privfcd import checks
+from privfcd.accounting.privacy_report import PrivacyReport, ReportedPart
+from privfcd.errors import InvalidParameter
+from privfcd.moments.noise_law import NoiseTerm
+from privfcd.moments.second_moments import Moments, pooled
+
+FORMAT, VERSION = "privfcd moments", 1
+_HEADER = "header"
+_NUMBERS = ("epsilon", "delta", "rho", "pure_epsilon")
+
+
+@dataclass(frozen=True, eq=False)
+class StoredMoments:
+    """What a file of moments holds.
+
+    Attributes
+    ----------
+    parts : tuple of Moments
+        One for each party.
+    privacy_report : list of PrivacyReport
+        Of the release; empty where the file has none.
+    rule : dict
+        What the release chose, and from what.
+    """
+
+    parts: tuple[Moments, ...]
+    privacy_report: list[PrivacyReport] = field(default_factory=list)
+    rule: dict[str, Any] = field(default_factory=dict)
+
+    @property
+    def moments(self) -> Moments:
+        """The moments of all rows."""
+        return pooled(self.parts)
+
+
+def save_moments(
+    path: str | os.PathLike[str],
+    moments: Moments | Sequence[Moments],
+    *,
+    privacy_report: Sequence[PrivacyReport] = (),
+    rule: Mapping[str, Any] | None = None,
+) -> None:
+    """Write moments to a .npz file, replacing it as a whole.
+
+    Parameters
+    ----------
+    path : path
+        Ends in .npz.
+    moments : Moments or sequence of Moments
+        One for each party, of the same columns.
+    privacy_report, rule : optional
+        Of the release, see `MomentsRelease`.
+
+    Raises
+    ------
+    InvalidParameter
+        The path has another ending or cannot be written, or there are no moments.
+    """
+    target = _checked_path(path)
+    parts = [moments] if isinstance(moments, Moments) else list(moments)
+    if not parts or not all(isinstance(part, Moments) for part in parts):
+        raise checks.refuse("moments", type(moments).__name__, "Moments, or a sequence with at least one")
+    if any(part.columns != parts[0].columns for part in parts):
+        raise InvalidParameter("moments must have the same columns in one order")
+    arrays: dict[str, NDArray[Any]] = {}
+    for p, part in enumerate(parts):
+        arrays[f"{p}.matrix"] = part.matrix
+        if part.mean is not None:
+            arrays[f"{p}.mean"] = part.mean
+        for t, term in enumerate(part.noise):
+            arrays[f"{p}.noise.{t}.sd"] = np.asarray(term.sd, dtype=np.float64)
+            if term.carry is not None:
+                arrays[f"{p}.noise.{t}.carry"] = term.carry
+    header = {
+        "format": FORMAT,
+        "version": VERSION,
+        "columns": list(parts[0].columns),
+        "rows": [part.rows for part in parts],
+        "terms": [len(part.noise) for part in parts],
+        "privacy_report": [report.as_dict() for report in privacy_report],
+        "rule": _plain(dict(rule or {})),
+    }
+    arrays[_HEADER] = np.frombuffer(json.dumps(header, allow_nan=False).encode(), dtype=np.uint8)
+    try:
+        with tempfile.NamedTemporaryFile(dir=target.parent, prefix=f".{target.name}.", delete=False) as file:
+            try:
+                np.savez_compressed(file, **arrays)  # type: ignore[arg-type]
+                file.close()
+                os.chmod(file.name, 0o666 & ~_umask())
+                os.replace(file.name, target)
+            except BaseException:
+                os.unlink(file.name)
+                raise
+    except OSError as error:
+        raise InvalidParameter(f"path {str(target)!r} cannot be written: {error.strerror or error}") from error
+
+
+def load_moments(path: str | os.PathLike[str]) -> StoredMoments:
+    """Read what `save_moments` wrote.
+
+    Raises
+    ------
+    InvalidParameter
+        There is no such file, or it is damaged, of another format, or of a later version.
+    """
+    target = _checked_path(path)
+    try:
+        with np.load(target, allow_pickle=False) as stored:
+            arrays = {name: stored[name] for name in stored.files}
+    except FileNotFoundError as error:
+        raise InvalidParameter(f"path {str(target)!r} does not exist") from error
+    except (OSError, ValueError, EOFError, KeyError, zipfile.BadZipFile, NotImplementedError) as error:
+        raise InvalidParameter(f"path {str(target)!r} is not a file of moments, or damaged: {error}") from error
+    try:
+        header = json.loads(arrays[_HEADER].tobytes().decode())
+        if header["format"] != FORMAT:
+            raise InvalidParameter(f"path {str(target)!r} is not a file of moments: its format is {header['format']!r}")
+        if header["version"] != VERSION:
+            raise InvalidParameter(
+                f"path {str(target)!r} is of version {header['version']!r}, and this privfcd reads version {VERSION}"
+            )
+        parts = tuple(_part(arrays, p, header) for p in range(len(header["rows"])))
+        reports = [_report(each) for each in header["privacy_report"]]
+        rule = dict(header["rule"])
+    except InvalidParameter:
+        raise
+    except (KeyError, TypeError, ValueError, AttributeError) as error:
+        raise InvalidParameter(f"path {str(target)!r} is not a file of moments, or damaged: {error!r}") from error
+    if not parts:
+        raise InvalidParameter(f"path {str(target)!r} holds no moments")
+    return StoredMoments(parts, reports, rule)
+
+
+def _checked_path(path: str | os.PathLike[str]) -> Path:
+    if not isinstance(path, str | os.PathLike) or Path(path).suffix != ".npz":
+        raise checks.refuse("path", path, "the path of a .npz file")
+    return Path(path)
+
+
+def _part(arrays: Mapping[str, NDArray[Any]], p: int, header: Mapping[str, Any]) -> Moments:
+    noise = []
+    for t in range(header["terms"][p]):
+        sd = np.asarray(arrays[f"{p}.noise.{t}.sd"], dtype=np.float64)
+        noise.append(NoiseTerm(float(sd) if sd.ndim == 0 else sd, arrays.get(f"{p}.noise.{t}.carry")))
+    return Moments(
+        np.asarray(arrays[f"{p}.matrix"], dtype=np.float64),
+        header["rows"][p],
+        tuple(str(name) for name in header["columns"]),
+        tuple(noise),
+        arrays.get(f"{p}.mean"),
+    )
+
+
+def _report(stored: Mapping[str, Any]) -> PrivacyReport:
+    values = dict(stored)
+    values["parts"] = [ReportedPart(**part) for part in values["parts"]]
+    for name in _NUMBERS:
+        values[name] = float(values[name])  # infinities are text in JSON
+    values["assumptions"] = tuple(values["assumptions"])
+    return PrivacyReport(**values)
+
+
+def _plain(value: Any) -> Any:
+    """Return `value` as JSON holds it; infinities become text."""
+    if isinstance(value, Mapping):
+        return {str(key): _plain(item) for key, item in value.items()}
+    if isinstance(value, list | tuple | np.ndarray):
+        return [_plain(item) for item in value]
+    if isinstance(value, np.generic):
+        value = value.item()
+    return str(value) if isinstance(value, float) and not math.isfinite(value) else value
+
+
+def _umask() -> int:
+    current = os.umask(0)
+    os.umask(current)
+    return current

@@ -45,8 +45,10 @@ _HOMES = {
         "FedBNSL",
         "FedSparseBNSL",
         "GES",
+        "IPERI",
         "NOTEARS",
         "PC",
+        "PERI",
         "PersonalWeights",
         "order_search",
         "personalise",
@@ -94,8 +96,10 @@ if TYPE_CHECKING:
     from privfcd.accounting import calibrate as calibrate
     from privfcd.accounting import epsilon_of as epsilon_of
     from privfcd.algorithms import GES as GES
+    from privfcd.algorithms import IPERI as IPERI
     from privfcd.algorithms import NOTEARS as NOTEARS
     from privfcd.algorithms import PC as PC
+    from privfcd.algorithms import PERI as PERI
     from privfcd.algorithms import EqualVarianceSearch as EqualVarianceSearch
     from privfcd.algorithms import FedBNSL as FedBNSL
     from privfcd.algorithms import FedSparseBNSL as FedSparseBNSL

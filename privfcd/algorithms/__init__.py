@@ -6,13 +6,16 @@ from privfcd.algorithms.fed_bnsl import FedBNSL
 from privfcd.algorithms.fed_sparse import FedSparseBNSL
 from privfcd.algorithms.ges import GES
 from privfcd.algorithms.notears import NOTEARS
+from privfcd.algorithms.peri import IPERI, PERI
 from privfcd.algorithms.personalisation import PersonalWeights, personalise, personalise_for_owner
 from privfcd.algorithms.release import MomentsRelease, release_moments
 
 __all__ = [
     "GES",
+    "IPERI",
     "NOTEARS",
     "PC",
+    "PERI",
     "EqualVarianceSearch",
     "FedBNSL",
     "FedSparseBNSL",

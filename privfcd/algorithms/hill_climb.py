@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -46,29 +47,28 @@ class Climb:
         return answer
 
 
-def hill_climb(score: LocalScore, adjacent: NDArray[np.bool_]) -> Climb:
-    """Climb from the empty graph; arcs lie on pairs of the skeleton `adjacent`, shape (d, d), symmetric.
+def hill_climb(
+    score: LocalScore | Remembered, adjacent: NDArray[np.bool_], start: Sequence[int] | None = None
+) -> Climb:
+    """Climb from the empty graph, or from the DAG whose masks of parents are `start`.
 
-    Among equal gains the first in the order (add, delete, reverse; i; j) is taken.
+    Arcs are added and reversed on pairs of the skeleton `adjacent`, shape (d, d), symmetric. Among equal gains the first in the
+    order (add, delete, reverse; i; j) is taken. A `Remembered` score keeps what it was asked before, and counts it too.
     """
+    scores = score if isinstance(score, Remembered) else Remembered(score)
+    score = scores.score
     d = score.d
     if adjacent.shape != (d, d) or not np.array_equal(adjacent, adjacent.T) or adjacent.diagonal().any():
         raise InvalidParameter(f"adjacent must be symmetric, without diagonal, and of shape ({d}, {d})")
     allowed = [sum(1 << int(i) for i in np.flatnonzero(adjacent[:, j])) for j in range(d)]
-    parents = [0] * d
-    scores = Remembered(score)
+    parents = [0] * d if start is None else list(start)
     scores.prepare(list(enumerate(parents)))
     steps = 0
     while True:
         moves = _moves(parents, allowed)
         scores.prepare(family for families in moves for family in families)
         best, chosen = TOLERANCE, None
-        for families in moves:
-            gain = float(
-                score.total(
-                    np.sum([scores[family] - scores[family[0], parents[family[0]]] for family in families], axis=0)
-                )
-            )
+        for families, gain in zip(moves, _gains(score, scores, parents, moves), strict=True):
             if gain > best + TOLERANCE or (chosen is None and gain > best):
                 best, chosen = gain, families
         if chosen is None:
@@ -77,6 +77,20 @@ def hill_climb(score: LocalScore, adjacent: NDArray[np.bool_]) -> Climb:
         for node, mask in chosen:
             parents[node] = mask
         steps += 1
+
+
+def _gains(score: LocalScore, scores: Remembered, parents: list[int], moves: list[tuple[Family, ...]]) -> list[float]:
+    """Return what each change adds to the score."""
+    if not moves:
+        return []
+    now = [scores[family] for family in enumerate(parents)]
+    changes = []
+    for first, *second in moves:
+        change = scores[first] - now[first[0]]
+        for family in second:
+            change = change + (scores[family] - now[family[0]])
+        changes.append(change)
+    return [float(gain) for gain in score.total(np.stack(changes))]
 
 
 def _moves(parents: list[int], allowed: list[int]) -> list[tuple[Family, ...]]:

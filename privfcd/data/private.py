@@ -17,7 +17,7 @@ import numpy as np
 from dp_accounting import DpEvent, NonPrivateDpEvent, NoOpDpEvent
 
 from privfcd import checks
-from privfcd.accounting import REPLACE_ONE, Budget, Ledger, NeighboringRelation, Reservation
+from privfcd.accounting import REPLACE_ONE, Budget, EpsilonDeltaDpEvent, Ledger, NeighboringRelation, Reservation
 from privfcd.data.queries import Array, Query
 from privfcd.data.tables import read_table
 from privfcd.errors import InvalidParameter
@@ -64,6 +64,19 @@ class SessionQuery(Protocol[SessionT]):
         streams: Callable[..., NoiseStream],
     ) -> SessionT:
         """Return the session; it draws on `reservation` before each look at `rows`, whose public number is `n`."""
+
+
+class Encoding(Protocol):
+    """What `PrivateTable.encoded` takes: a public map of each record on its own."""
+
+    def check(self, d: int) -> None:
+        """Raise InvalidParameter unless the encoding fits tables of `d` columns."""
+
+    def columns(self, names: tuple[str, ...]) -> tuple[str, ...]:
+        """Return the names of the encoded columns."""
+
+    def apply(self, rows: Array) -> Array:
+        """Return the encoded rows, one for each of `rows` and a function of it alone."""
 
 
 class PrivateTable:
@@ -135,6 +148,7 @@ class PrivateTable:
         self.bounds = _declared_bounds(bounds, self.columns)
         self._rows: Array = table.rows
         self._order: list[int] | None = None
+        self._encodings: tuple[tuple[list[int] | None, Encoding], ...] = ()
         self._releases = itertools.count(1)
         if not own:  # a ledger made here knows no other data set
             ledger.note_rows(table.rows)
@@ -160,6 +174,21 @@ class PrivateTable:
         table._order = order if self._order is None else [self._order[index] for index in order]
         table.columns = tuple(columns)
         table.bounds = None if self.bounds is None else tuple(self.bounds[index] for index in order)
+        return table
+
+    def encoded(self, encoding: Encoding) -> PrivateTable:
+        """Return this table with every record replaced by `encoding` of it: same records, ledger and noise source.
+
+        The encoding is public and works on each record alone, so that neighbouring tables stay neighbours. Rows are
+        encoded when they are first read, after a charge.
+        """
+        encoding.check(self.n_columns)
+        table = copy.copy(self)
+        table._encodings = (*self._encodings, (self._order, encoding))
+        table._order = None
+        table.columns = encoding.columns(self.columns)
+        table.n_columns = len(table.columns)
+        table.bounds = None
         return table
 
     def event(self, query: Query, mechanism: Mechanism[Any]) -> DpEvent:
@@ -246,7 +275,10 @@ class PrivateTable:
             raise InvalidParameter(f"reservation must be on the ledger of {self.name!r}, got one on {other!r}")
 
     def _read(self) -> Array:
-        """Return the rows in the order of the columns; called after a charge only."""
+        """Return the rows, encoded, in the order of the columns; called after a charge only."""
+        for order, encoding in self._encodings:
+            self._rows = encoding.apply(self._rows if order is None else self._rows[:, order])
+        self._encodings = ()
         if self._order is not None:
             self._rows, self._order = np.ascontiguousarray(self._rows[:, self._order]), None
         return self._rows
@@ -271,6 +303,9 @@ def check_covered(event: DpEvent, reservation: Reservation, label: str) -> None:
     multiplier = getattr(event, "noise_multiplier", None)
     if same and multiplier is not None and multiplier >= planned.noise_multiplier:
         return
+    if isinstance(event, EpsilonDeltaDpEvent) and same:
+        if event.epsilon <= planned.epsilon and event.delta <= planned.delta:
+            return
     eta = getattr(event, "eta", None)
     if same and eta is not None and eta <= planned.eta:
         return

@@ -60,7 +60,11 @@ def summation_slack(n: int, pairwise: bool) -> float:
     (24 + log2 n) ulp where numpy sums pairwise in blocks of 128 (Higham 1993), against a sensitivity of one or two
     terms: a relative allowance of 2 n g.
     """
-    growth = 24 + math.log2(n) if pairwise else n
+    return rounding_slack(n, 24 + math.log2(n) if pairwise else n)
+
+
+def rounding_slack(n: int, growth: float) -> float:
+    """Return the factor of `summation_slack` for sums of `n` terms in which no term passes more than `growth` additions."""
     return 1 + 2 * n * growth * sys.float_info.epsilon
 
 

@@ -210,6 +210,15 @@ def v_structures(graph: Pdag | ArrayLike) -> frozenset[tuple[int, int, int]]:
     return frozenset(found)
 
 
+def with_arrows(graph: Pdag, arrows: Iterable[tuple[int, int]]) -> Pdag:
+    """Return the graph with each (i, j) of `arrows`, one of its edges, as i -> j."""
+    columns = list(graph.entries())
+    for i, j in arrows:
+        columns[j] |= 1 << i
+        columns[i] &= ~(1 << j)
+    return Pdag.from_entries(columns)
+
+
 def mutilate(dag: Pdag | ArrayLike, targets: Iterable[int]) -> Pdag:
     """Return the DAG without the edges into `targets`: what a structural intervention leaves.
 

@@ -16,6 +16,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from privfcd import checks
 from privfcd.errors import InvalidParameter
+from privfcd.mechanisms.staged import Mask, SelectionTable, SoftTable
 
 Array = NDArray[np.float64]
 
@@ -112,6 +113,9 @@ class _SimulatedStream:
         weights = np.exp(_exponents(scores, scale))
         cumulative = np.cumsum(weights)
         return np.searchsorted(cumulative, self._generator.random(size) * cumulative[-1], side="right").astype(np.int64)
+
+    def table(self, candidates: Mask, scale: float) -> SelectionTable:
+        return SoftTable(self._generator, candidates, scale)
 
     def permute_and_flip(self, scores: Array, scale: float) -> int:
         if scale == 0:

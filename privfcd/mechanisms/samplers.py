@@ -26,6 +26,7 @@ from privfcd.mechanisms import coins, grid, selection
 from privfcd.mechanisms.cells import LAPLACE, NORMAL, Draws, StandardLaw
 from privfcd.mechanisms.entropy import Entropy, Pool
 from privfcd.mechanisms.lazy import Lazy
+from privfcd.mechanisms.staged import ExactTable, Mask, SelectionTable
 
 Array = NDArray[np.float64]
 
@@ -169,6 +170,18 @@ class SecureSampler:
         if _one_scale(scale) == 0.0:
             return np.full(size, array.argmax(), dtype=np.int64)
         return selection.select_many(self._entropy, array, float(scale), peak, size)
+
+    def table(self, candidates: Mask, scale: float) -> SelectionTable:
+        """Return a table of candidates whose selections have the law of `select`, exactly (see `staged`).
+
+        Parameters
+        ----------
+        candidates : ndarray of bool, shape (columns, rows)
+            Which may be selected; at least one in each column.
+        scale : float
+            b, one finite number above 0.
+        """
+        return ExactTable(self._entropy, candidates, checks.positive("scale", scale))
 
     def permute_and_flip(self, scores: ArrayLike, scale: float) -> int:
         """Return one selection by permute-and-flip, exactly on the scores as given; arguments as for `select`.

@@ -65,6 +65,8 @@ def model() -> Callable[..., FedSparseBNSL]:
             **{"rounds": 3, "updates": 4, "clip": None, "step": 0.5, "l1": 0.1, "rho1": 1000.0, "rho2": 1.0},
             **{"threshold": 0.3, "center": False, "smoothness": None, "epsilon": None, "delta": None},
             **{"noise_multiplier": None, "bounds_share": 0.05, "mean_share": 0.1, "smoothness_share": 0.2},
+            **{"refit_share": 0.0, "keep": 0.0, "loss": "squared", "mechanisms": "gumbel-gaussian"},
+            **{"release": "coordinates", "workers": 1, "fast": False},
         }
         return FedSparseBNSL(**{**parameters, **changes})
 

@@ -16,8 +16,10 @@ from privfcd.algorithms.notears import NOTEARS
 from privfcd.algorithms.notears.solver import lagrangian_step, penalised_loss, solve
 from privfcd.data.private import PrivateTable
 from privfcd.data.second_moments import table_moments
+from privfcd.data.simulate import linear_gaussian
 from privfcd.errors import BudgetExceeded, InvalidParameter, InvalidTable
 from privfcd.graphs.dag import is_acyclic, project_to_dag
+from privfcd.graphs.metrics import compare
 from privfcd.moments import Moments, NoiseTerm, pooled
 
 Tables = Callable[..., list[PrivateTable]]
@@ -100,6 +102,33 @@ def test_the_answer_is_optimal_for_its_own_graph_and_mostly_the_best_of_all() ->
             np.testing.assert_allclose(found[:, child], lasso(moments, child, parents, SETTINGS["l1"])[1], atol=0.03)
         best.append(last.loss < loss + 1e-3)
     assert sum(best) >= 12, "the problem is not convex: a few of 15 may end elsewhere"
+
+
+@pytest.mark.parametrize("scale", [1e-3, 1.0, 1e4])
+def test_without_a_penalty_entries_may_cross_zero_and_units_do_not_matter(scale: float) -> None:
+    moments = scale * moments_of(np.array([[0, 1.5, 0], [0, 0, -1.0], [0, 0, 0]]), 500, 3)
+    weights, _ = lagrangian_step(moments, np.full((3, 3), 0.2) - 0.2 * np.eye(3), 0.0, 1e-9, 0.0)
+    slope = moments @ (weights - np.eye(3))
+    np.testing.assert_allclose(slope[~np.eye(3, dtype=bool)] / scale, 0, atol=1e-3)
+    constant = np.zeros((3, 3))
+    constant[:2, :2] = moments[:2, :2]
+    for l1 in (0.0, 0.1 * scale):
+        last = solve(constant, **{**SETTINGS, "l1": l1})[-1]
+        assert not last.weights[2].any() and not last.weights[:, 2].any() and np.count_nonzero(last.weights) > 0
+
+
+@pytest.mark.parametrize("seed", [1, 1000])
+def test_fifty_variables_are_found_and_every_entry_is_stationary(seed: int) -> None:
+    truth, rows = linear_gaussian(50, 2, 5000, seed)
+    values = np.concatenate(rows)
+    moments = values.T @ values / len(values)
+    last = solve(moments, **SETTINGS)[-1]
+    assert last.h <= 1e-9 and compare(truth, project_to_dag(last.weights, 0.3).weights).shd <= 2
+    slope = moments @ (last.weights - np.eye(50)) + (last.rho * last.h + last.alpha) * acyclicity(last.weights)[1]
+    zero = (last.weights == 0) & ~np.eye(50, dtype=bool)
+    assert (np.abs(slope)[zero] <= 0.11).all() and zero.sum() > 2000
+    unit = np.sqrt(np.diag(moments))[:, None]
+    assert (np.abs(slope + 0.1 * np.sign(last.weights)) / unit)[np.abs(last.weights) > 0.3].max() < 0.02
 
 
 def test_the_history_is_that_of_an_augmented_lagrangian(parts: list[np.ndarray]) -> None:

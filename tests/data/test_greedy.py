@@ -138,7 +138,7 @@ def internals(rows: np.ndarray, moves: list[tuple[int, int, float]], **changes: 
     for i, j, value in moves:
         session.move(i, j, value)
     assert session._data is not None
-    return session._scores * (1 - np.eye(D)), session._data.gradient
+    return session._state.scores.T * (1 - np.eye(D)), session._data.gradient.T
 
 
 @pytest.mark.parametrize("relation", [REPLACE_ONE, ADD_OR_REMOVE_ONE])

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import threading
 from dataclasses import dataclass, field
 
 import pytest
 
 from privfcd.errors import InvalidParameter, PartyFailed
 from privfcd.federation import LocalFederation
+from privfcd.federation.local import processors
 
 
 @dataclass(frozen=True)
@@ -53,3 +55,46 @@ def test_a_partys_failure_is_passed_on_and_nothing_is_counted() -> None:
 def test_a_federation_has_parties() -> None:
     with pytest.raises(InvalidParameter, match="at least one party"):
         LocalFederation([])
+
+
+@dataclass(frozen=True)
+class InTurn(Sized):
+    in_turn = True
+
+
+@dataclass
+class Waiting:
+    """A party that answers only when another one has been asked too."""
+
+    name: str
+    barrier: threading.Barrier
+
+    def answer(self, message: Sized) -> Sized:
+        self.barrier.wait(timeout=10)
+        return Sized(message.size + len(self.name))
+
+
+def test_several_workers_ask_several_parties_at_a_time_in_the_same_order() -> None:
+    barrier = threading.Barrier(2)
+    federation = LocalFederation([Waiting("x" * size, barrier) for size in (1, 2, 3, 4)], workers=2)
+    assert [answer.payload_bytes() for answer in federation.ask(Sized(10))] == [11, 12, 13, 14]
+    assert federation.bytes_exchanged == 40 + 50
+
+
+def test_what_goes_in_turn_stops_at_the_first_failure_whatever_the_workers() -> None:
+    @dataclass
+    class Refusing(Echo):
+        def answer(self, message: Sized) -> Sized:
+            self.seen.append(message)
+            raise PartyFailed(self.name)
+
+    for message, later in ((InTurn(1), 0), (Sized(1), 1)):
+        parties = [Echo("a", 1), Refusing("b", 1), Echo("c", 1)]
+        federation = LocalFederation(parties, workers=3)
+        with pytest.raises(PartyFailed, match="b"):
+            federation.ask(message)
+        assert len(parties[2].seen) == later and federation.bytes_exchanged == 0
+    assert processors() >= 1
+    for bad in (0, -1, 1.5, True):
+        with pytest.raises(InvalidParameter, match="workers must be"):
+            LocalFederation(parties, workers=bad)  # type: ignore[arg-type]

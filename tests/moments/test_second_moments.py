@@ -113,3 +113,44 @@ def test_moments_refuse_what_is_none(arguments: tuple[object, ...], message: str
 def test_moments_check_their_mean(arguments: dict[str, np.ndarray]) -> None:
     with pytest.raises(InvalidParameter):
         Moments(np.eye(3), 9, NAMES, **arguments)
+
+
+def test_shrinkage_is_the_factor_that_loses_least() -> None:
+    """On 400 draws the mean squared error of correlations is lower than without, and close to the best factor's."""
+    rng = np.random.default_rng(6)
+    truth = np.array([[1.0, 0.3, 0.0], [0.3, 4.0, 0.2], [0.0, 0.2, 1.0]])
+    scale = np.sqrt(np.outer(np.diag(truth), np.diag(truth)))
+    sd = 0.3
+    losses: dict[str, list[float]] = {"shrunk": [], "plain": [], "none": [], "best": []}
+    best = ((truth / scale)[~np.eye(3, dtype=bool)] ** 2).sum()
+    errors = (sd / scale)[~np.eye(3, dtype=bool)] ** 2
+    factor = best / (best + errors.sum())
+    for _ in range(400):
+        noise = np.triu(rng.normal(scale=sd, size=(3, 3)))
+        noisy = truth + noise + np.triu(noise, 1).T
+        moments = Moments(noisy, 10**6, NAMES, (NoiseTerm(np.full((3, 3), sd)),))
+        off = ~np.eye(3, dtype=bool)
+        for name, value in (
+            ("shrunk", moments.shrunk().matrix),
+            ("plain", noisy),
+            ("none", np.diag(np.diag(noisy))),
+            ("best", np.where(off, factor * noisy, noisy)),
+        ):
+            losses[name].append(float((((value - truth) / scale)[off] ** 2).sum()))
+    means = {name: float(np.mean(values)) for name, values in losses.items()}
+    assert means["best"] < means["shrunk"] < 0.8 * means["plain"]
+
+
+def test_shrinkage_of_good_moments_changes_little_and_keeps_the_law() -> None:
+    rows = np.random.default_rng(7).normal(size=(4000, 3)) @ np.array([[1.0, 2.0, 0.0], [0, 1, 1], [0, 0, 1]])
+    fine = moments_of(rows).shrunk()
+    np.testing.assert_allclose(fine.matrix, moments_of(rows).matrix, rtol=2e-3)
+    assert fine.exact
+    noisy = moments_of(rows, 0.5)
+    shrunk = noisy.shrunk()
+    factor = shrunk.matrix[0, 1] / noisy.matrix[0, 1]
+    assert 0 < factor < 1 and shrunk.noise_sd is not None and noisy.noise_sd is not None
+    np.testing.assert_allclose(shrunk.noise_sd[0, 1], factor * noisy.noise_sd[0, 1])
+    np.testing.assert_allclose(np.diag(shrunk.matrix), np.diag(noisy.matrix))
+    drowned = Moments(np.eye(3), 9, NAMES, (NoiseTerm(1.0),)).shrunk()
+    np.testing.assert_array_equal(drowned.matrix, np.eye(3))

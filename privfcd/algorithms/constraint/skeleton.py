@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import itertools
 from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import Protocol
 
 import numpy as np
@@ -63,35 +64,40 @@ class Skeleton:
 def layer_tests(adjacent: NDArray[np.bool_], size: int) -> tuple[Indices, Indices, Indices]:
     """Return all tests of one layer: every adjacent pair i < j, given every set of `size` neighbours of either end.
 
-    Sets are sorted and listed once for each pair.
+    Sets are sorted and listed once for each pair; tests are in the order of i, j and the set.
     """
     d = len(adjacent)
-    neighbours = [np.flatnonzero(row) for row in adjacent]
-    firsts, seconds, sets = [], [], []
-    for i in range(d):
-        for j in neighbours[i]:
-            if j < i:
-                continue
-            chosen = _subsets(neighbours[i], int(j), neighbours[j], i, size)
-            firsts.append(np.full(len(chosen), i))
-            seconds.append(np.full(len(chosen), j))
-            sets.append(chosen)
-    if not firsts:
-        return np.empty(0, np.int64), np.empty(0, np.int64), np.empty((0, size), np.int64)
-    return np.concatenate(firsts), np.concatenate(seconds), np.concatenate(sets)
-
-
-def _subsets(of_i: Indices, j: int, of_j: Indices, i: int, size: int) -> Indices:
     if size == 0:
-        return np.empty((1, 0), np.int64)
-    found = [
-        np.array(list(itertools.combinations(pool.tolist(), size)), dtype=np.int64)
-        for pool in (of_i[of_i != j], of_j[of_j != i])
-        if len(pool) >= size
-    ]
-    if not found:
-        return np.empty((0, size), np.int64)
-    return found[0] if len(found) == 1 else np.unique(np.concatenate(found), axis=0)
+        first, second = np.nonzero(np.triu(adjacent, 1))
+        return first, second, np.empty((len(first), 0), np.int64)
+    listed = [_tests_at(node, np.flatnonzero(adjacent[node]), size) for node in range(d)]
+    tests = np.concatenate([np.empty((0, size + 2), np.int64), *listed])
+    if d ** (size + 2) < 2**63:  # the numbers of a test as digits of one number: much faster to sort
+        digits = d ** np.arange(size + 1, -1, -1, dtype=np.int64)
+        codes = np.unique(tests @ digits)
+        tests = codes[:, None] // digits % d
+    else:
+        tests = np.unique(tests, axis=0)
+    return tests[:, 0], tests[:, 1], tests[:, 2:]
+
+
+def _tests_at(node: int, neighbours: Indices, size: int) -> Indices:
+    """Return the tests of `node` and each neighbour, given sets of its other neighbours, shape (tests, 2 + size)."""
+    many = len(neighbours)
+    if many - 1 < size:
+        return np.empty((0, size + 2), np.int64)
+    others = neighbours[np.nonzero(~np.eye(many, dtype=np.bool_))[1].reshape(many, many - 1)]
+    sets = others[:, _choices(many - 1, size)]
+    answer = np.empty((*sets.shape[:2], size + 2), np.int64)
+    answer[:, :, 0] = np.minimum(node, neighbours)[:, None]
+    answer[:, :, 1] = np.maximum(node, neighbours)[:, None]
+    answer[:, :, 2:] = sets
+    return answer.reshape(-1, size + 2)
+
+
+@lru_cache(maxsize=64)
+def _choices(many: int, size: int) -> Indices:
+    return np.array(list(itertools.combinations(range(many), size)), dtype=np.int64).reshape(-1, size)
 
 
 def run_layer(skeleton: Skeleton, test: IndependenceTest, alpha: float, size: int) -> None:
@@ -108,13 +114,13 @@ def run_layer(skeleton: Skeleton, test: IndependenceTest, alpha: float, size: in
     found = np.nan_to_num(test.p_values(first, second, given), nan=-1.0)
     pairs = first * len(skeleton.adjacent) + second
     starts = np.flatnonzero(np.r_[True, pairs[1:] != pairs[:-1]])
-    for start, stop in itertools.pairwise([*starts.tolist(), len(pairs)]):
-        best = start + int(np.argmax(found[start:stop]))
-        if found[best] > alpha:
-            i, j = int(first[best]), int(second[best])
-            skeleton.adjacent[i, j] = skeleton.adjacent[j, i] = False
-            skeleton.separators[i, j] = tuple(given[best].tolist())
-            skeleton.p_values[i, j] = float(found[best])
+    stops = np.r_[starts[1:], len(pairs)]
+    for group in np.flatnonzero(np.maximum.reduceat(found, starts) > alpha).tolist():
+        best = int(starts[group]) + int(np.argmax(found[starts[group] : stops[group]]))
+        i, j = int(first[best]), int(second[best])
+        skeleton.adjacent[i, j] = skeleton.adjacent[j, i] = False
+        skeleton.separators[i, j] = tuple(given[best].tolist())
+        skeleton.p_values[i, j] = float(found[best])
 
 
 def stable_skeleton(test: IndependenceTest, alpha: float = 0.01, largest: int | None = 3) -> Skeleton:

@@ -1,6 +1,6 @@
 """Fed-Sparse-BNSL and its differentially private version (Fassy et al. 2025, arXiv 2512.01708)."""
 
-from privfcd.algorithms.fed_sparse.coordinator import RoundRecord
 from privfcd.algorithms.fed_sparse.estimator import FedSparseBNSL
+from privfcd.algorithms.rounds import RoundRecord
 
 __all__ = ["FedSparseBNSL", "RoundRecord"]

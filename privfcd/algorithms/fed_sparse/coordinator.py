@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
-from typing import TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,50 +11,13 @@ from numpy.typing import NDArray
 from privfcd.algorithms.consensus import consensus_step
 from privfcd.algorithms.fed_sparse import messages
 from privfcd.algorithms.fed_sparse.constants import default_clip
+from privfcd.algorithms.fed_sparse.refit import refit
 from privfcd.algorithms.fed_sparse.settings import Settings
+from privfcd.algorithms.rounds import RoundRecord, expect
 from privfcd.errors import PartyFailed
-from privfcd.federation.protocol import Federation, Message, SparseMatrix
+from privfcd.federation.protocol import Federation, SparseMatrix
 
 Array = NDArray[np.float64]
-Reply = TypeVar("Reply")
-
-
-@dataclass(frozen=True, eq=False)
-class RoundRecord:
-    """What one round came to.
-
-    Attributes
-    ----------
-    number, rounds : int
-        1, 2, ... of how many.
-    h : float
-        Acyclicity of W.
-    edges : int
-        Entries of W above the threshold.
-    support : int
-        Entries of W that are not zero.
-    bytes_exchanged : int
-        Bytes so far, by the rule of B.2.1.
-    seconds : float
-        Since the run began.
-    weights : ndarray of shape (d, d)
-        W.
-    threshold : float
-        Of the settings.
-    columns : tuple of str
-        The variables' names.
-    """
-
-    number: int
-    rounds: int
-    h: float
-    edges: int
-    support: int
-    bytes_exchanged: int
-    seconds: float
-    weights: Array
-    threshold: float
-    columns: tuple[str, ...]
 
 
 class FedSparseCoordinator:
@@ -74,10 +35,11 @@ class FedSparseCoordinator:
         settings.check_columns(len(columns))
         self._settings = settings
         self._columns = columns
+        self.weights = np.zeros((len(columns), len(columns)))
 
     def offer(self, federation: Federation) -> list[messages.Quote]:
         """Ask every party whether it can take part; nothing is charged anywhere."""
-        return _expect(federation, messages.Offer(self._settings, self._columns), messages.Quote)
+        return expect(federation, messages.Offer(self._settings, self._columns), messages.Quote)
 
     def run(
         self,
@@ -85,21 +47,22 @@ class FedSparseCoordinator:
         quotes: list[messages.Quote],
         on_round: Callable[[RoundRecord], None] | None = None,
     ) -> list[RoundRecord]:
-        """Charge the parties, run all rounds, and return their records; the last one's weights are the answer."""
+        """Charge the parties, run all rounds, and return the rounds' records; the answer is then in `weights`."""
         settings = self._settings
         began = time.perf_counter()
         private = any(quote.private for quote in quotes)
-        share = private and settings.smoothness is None
+        share = (private or settings.refit_share > 0) and settings.smoothness is None
         federation.ask(messages.Charge())
-        started = _expect(federation, messages.Start(share), messages.Started)
-        federation.ask(self._constants(started, quotes, private))
+        started = expect(federation, messages.Start(share), messages.Started)
+        moments = self._moments(started, quotes) if share or settings.smoothness is not None else None
+        federation.ask(self._constants(moments, private))
         d = len(self._columns)
         consensus, dual_mean = np.zeros((d, d)), np.zeros((d, d))
         alpha = 0.0
         records: list[RoundRecord] = []
         for number in range(1, settings.rounds + 1):
             request = messages.Round(number, SparseMatrix.of(consensus))
-            updates = _expect(federation, request, messages.LocalUpdate)
+            updates = expect(federation, request, messages.LocalUpdate)
             local = np.zeros((len(updates), d, d))
             for index, (name, update) in enumerate(zip(federation.names, updates, strict=True)):
                 update.weights.check(d, name)
@@ -110,6 +73,7 @@ class FedSparseCoordinator:
             np.fill_diagonal(support, False)
             penalty = len(updates) * settings.rho2
             consensus, h = consensus_step(consensus * support, average, support, alpha, settings.rho1, penalty)
+            consensus = np.where(np.abs(consensus) >= settings.keep, consensus, 0.0)
             alpha += settings.rho1 * h
             dual_mean += settings.rho2 * (mean - consensus)
             record = RoundRecord(
@@ -127,22 +91,27 @@ class FedSparseCoordinator:
             records.append(record)
             if on_round is not None:
                 on_round(record)
-        federation.ask(messages.Finish(SparseMatrix.of(consensus)))
+        self.weights = consensus
+        if settings.refit_share and moments is not None:
+            rows = np.array([quote.n_rows for quote in quotes], dtype=np.float64)
+            self.weights = refit(federation, settings, consensus, moments, rows)
+        federation.ask(messages.Finish(SparseMatrix.of(self.weights)))
         return records
 
-    def _constants(
-        self, started: list[messages.Started], quotes: list[messages.Quote], private: bool
-    ) -> messages.Configure:
-        """Average what the parties released, and choose the clip from it: post-processing."""
+    def _moments(self, started: list[messages.Started], quotes: list[messages.Quote]) -> Array:
+        """Return the second moments that were declared, or the average of what the parties released."""
+        if self._settings.smoothness is not None:
+            return np.array(self._settings.smoothness)
+        return _averaged(started, quotes, len(self._columns))
+
+    def _constants(self, moments: Array | None, private: bool) -> messages.Configure:
+        """Choose what all parties share from what was released: post-processing."""
         settings = self._settings
-        if not private:
+        if not private or moments is None:
             return messages.Configure(None, settings.clip)
-        moments = (
-            np.array(settings.smoothness)
-            if settings.smoothness is not None
-            else _averaged(started, quotes, len(self._columns))
-        )
-        clip = settings.clip if settings.clip is not None else default_clip(moments, settings.rho2)
+        clip = settings.clip
+        if clip is None:
+            clip = default_clip(moments, settings.rho2, settings.loss)
         shared = None if settings.smoothness is not None else tuple(moments.tolist())
         return messages.Configure(shared, clip)
 
@@ -156,12 +125,3 @@ def _averaged(started: list[messages.Started], quotes: list[messages.Quote], d: 
     if not np.isfinite(moments).all():
         raise PartyFailed("a party sent second moments that are not finite")
     return np.asarray(rows @ moments / rows.sum())
-
-
-def _expect(federation: Federation, message: Message, kind: type[Reply]) -> list[Reply]:
-    answers: list[Reply] = []
-    for name, answer in zip(federation.names, federation.ask(message), strict=True):
-        if not isinstance(answer, kind):
-            raise PartyFailed(f"{name} answered {type(answer).__name__} where {kind.__name__} was expected")
-        answers.append(answer)
-    return answers

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
@@ -13,13 +14,27 @@ from privfcd.accounting import Reservation, zcdp_to_epsilon
 from privfcd.accounting.privacy_report import PrivacyReport, report_on
 from privfcd.algorithms.base import Estimator
 from privfcd.algorithms.fed_sparse import constants
-from privfcd.algorithms.fed_sparse.coordinator import FedSparseCoordinator, RoundRecord
+from privfcd.algorithms.fed_sparse.choice import (
+    AUTO,
+    COORDINATES,
+    COVARIANCE,
+    RELEASES,
+    check_covariance,
+    choose_release,
+)
+from privfcd.algorithms.fed_sparse.coordinator import FedSparseCoordinator
+from privfcd.algorithms.fed_sparse.moment_party import MomentParty, check_moment_settings
 from privfcd.algorithms.fed_sparse.party import FedSparseParty
-from privfcd.algorithms.fed_sparse.settings import Settings
+from privfcd.algorithms.fed_sparse.settings import GUMBEL_GAUSSIAN, Settings
+from privfcd.algorithms.inputs import checked_tables, moments_given
+from privfcd.algorithms.release import release_moments
+from privfcd.algorithms.rounds import RoundRecord, history_rows
+from privfcd.data.losses import Loss, checked_loss
 from privfcd.data.private import PrivateTable
-from privfcd.errors import InvalidParameter, InvalidTable
-from privfcd.federation.local import LocalFederation
+from privfcd.federation.local import LocalFederation, processors
+from privfcd.federation.protocol import Party
 from privfcd.graphs.dag import project_to_dag, to_networkx
+from privfcd.moments import Moments
 
 if TYPE_CHECKING:
     import networkx as nx
@@ -47,7 +62,8 @@ class FedSparseBNSL(Estimator):
     rounds : int, optional
         T. By default 100, and 60 for a private run below epsilon = 5.
     updates : int, optional
-        K, a round and party. By default 5 d, and for a private run d epsilon / 4, between d / 2 and 2.5 d.
+        K, a round and party. By default 100 + d / 2, at most 5 d, and for a private run what
+        `constants.default_updates` says.
     clip : float, optional
         C: record k's part of gradient entry (i, j) is clipped to C sqrt(M_i / (d sum M)). By default chosen from
         the released second moments (see `constants.default_clip`); for open tables no clipping.
@@ -73,6 +89,25 @@ class FedSparseBNSL(Estimator):
     bounds_share, mean_share, smoothness_share : float
         Shares of the run's zCDP for the histogram that supplies undeclared bounds, the mean and the second moments,
         where they are needed; the rest goes to 2KT equal events.
+    refit_share : float
+        Share for the final refit of the weights on their support (see `refit`); 0 for none.
+    keep : float, optional
+        Consensus weights below this size are set to 0 after every round, so that noise does not fill what is sent:
+        post-processing. By default 0, and for a private run `constants.default_keep`.
+    loss : "squared" or Loss
+        The local loss, such as `HuberLoss(width)`; see `privfcd.data.losses`.
+    mechanisms : str
+        `"gumbel-gaussian"`, or the variant of Mangold et al. (2023) with Laplace noise for both, `"mangold-published"` or
+        `"mangold-proven"`; see `plan` for the noise of each, and what is charged.
+    release : str
+        What is paid for: `"coordinates"` (the algorithm as above), `"covariance"` (one release of second moments for each
+        party, on which all is then computed) or `"auto"` (see `choose_release`). Tables without a budget release
+        coordinates.
+    workers : int, optional
+        How many parties compute at a time, with the same result; as many as there are processors by default for private
+        runs.
+    fast : bool, optional
+        Whether loops over records are compiled (numba); by default where it is installed.
 
     Attributes
     ----------
@@ -86,10 +121,10 @@ class FedSparseBNSL(Estimator):
         A row a round.
     bytes_exchanged_ : int
         By the paper's rule (B.2.1).
-    privacy_report_ : list of PrivacyReport
-        One for each party.
-    privacy_spent_ : tuple of float
-        (epsilon, delta) that holds for every party: the largest of each.
+    privacy_report_ : list of PrivacyReport or None
+        One for each party; None for moments.
+    privacy_spent_ : tuple of float or None
+        (epsilon, delta) that holds for every party: the largest of each; None for moments.
     feature_names_in_, n_features_in_
         As in scikit-learn.
     """
@@ -112,6 +147,13 @@ class FedSparseBNSL(Estimator):
         bounds_share: float = 0.05,
         mean_share: float = 0.1,
         smoothness_share: float = 0.2,
+        refit_share: float = 0.05,
+        keep: float | None = None,
+        loss: str | Loss = "squared",
+        mechanisms: str = GUMBEL_GAUSSIAN,
+        release: str = COORDINATES,
+        workers: int | None = None,
+        fast: bool | None = None,
     ) -> None:
         self.rounds = rounds
         self.updates = updates
@@ -129,16 +171,29 @@ class FedSparseBNSL(Estimator):
         self.bounds_share = bounds_share
         self.mean_share = mean_share
         self.smoothness_share = smoothness_share
+        self.refit_share = refit_share
+        self.keep = keep
+        self.loss = loss
+        self.mechanisms = mechanisms
+        self.release = release
+        self.workers = workers
+        self.fast = fast
 
-    def fit(self, tables: Sequence[PrivateTable], *, on_round: Callable[[RoundRecord], None] | None = None) -> Self:
-        """Learn the graph from the parties' tables.
+    def fit(
+        self,
+        source: Sequence[PrivateTable] | Moments | Sequence[Moments],
+        *,
+        on_round: Callable[[RoundRecord], None] | None = None,
+    ) -> Self:
+        """Learn the graph from the parties' tables, or from moments.
 
         Columns are aligned by name to the first table's order. Everything is checked, and every party's budget is
-        asked, before any ledger is charged; every ledger is charged before any row is read.
+        asked, before any ledger is charged; every ledger is charged before any row is read. Moments are what was
+        released before: learning from them is post-processing, is charged nowhere, and `privacy_report_` is None.
 
         Parameters
         ----------
-        tables : sequence of PrivateTable
+        source : sequence of PrivateTable, Moments, or sequence of Moments
             One for each party.
         on_round : callable, optional
             Called after every round with its `RoundRecord`.
@@ -150,48 +205,94 @@ class FedSparseBNSL(Estimator):
         InvalidParameter, InvalidTable
             What is wrong, and with which party.
         """
-        tables = _checked_tables(tables)
+        if self.release not in RELEASES:
+            raise checks.refuse("release", self.release, "one of " + ", ".join(RELEASES))
+        moments = moments_given(source)
+        if moments is not None:
+            self._fit_moments(moments, on_round)
+            self.privacy_report_: list[PrivacyReport] | Any = None
+            self.privacy_spent_: tuple[float, float] | Any = None
+            return self
+        tables = checked_tables(source)
         settings = self._settings(tables)
-        columns = tables[0].columns
-        parties = [FedSparseParty(table, index) for index, table in enumerate(tables)]
-        federation = LocalFederation(parties)
-        coordinator = FedSparseCoordinator(settings, columns)
-        quotes = coordinator.offer(federation)
-        records = coordinator.run(federation, quotes, on_round)
-        self.dropped_ = project_to_dag(records[-1].weights, settings.threshold)
-        self.adjacency_matrix_ = self.dropped_.weights
-        self.causal_graph_: nx.DiGraph[str] = to_networkx(self.adjacency_matrix_, columns)
-        self.history_ = [
-            {
-                "round": record.number,
-                "h": record.h,
-                "edges": record.edges,
-                "support": record.support,
-                "bytes": record.bytes_exchanged,
-                "seconds": record.seconds,
-            }
-            for record in records
-        ]
-        self.bytes_exchanged_ = federation.bytes_exchanged
-        self.privacy_report_ = [_report(party, table, settings) for party, table in zip(parties, tables, strict=True)]
+        private = any(not table.open for table in tables)
+        release = self.release if private else COORDINATES
+        if release == AUTO:
+            release, _ = choose_release(tables, settings)
+        if release == COVARIANCE:
+            check_covariance(settings)
+            self._moment_settings(tables[0].n_columns)  # refused now, or not at all
+            released = release_moments(tables, epsilon=self.epsilon, delta=self.delta, center=self.center)
+            self._fit_moments([released.moments], on_round)
+            self.bytes_exchanged_ += released.bytes_exchanged
+            self.privacy_report_ = released.privacy_report
+        else:
+            parties = [FedSparseParty(table, index) for index, table in enumerate(tables)]
+            self._run(parties, settings, tables[0].columns, on_round, processors() if private else 1)
+            self.privacy_report_ = [
+                _report(party, table, settings) for party, table in zip(parties, tables, strict=True)
+            ]
         # one pair that holds for every party
         self.privacy_spent_ = (
             max(report.epsilon for report in self.privacy_report_),
             max(report.delta for report in self.privacy_report_),
         )
-        self.feature_names_in_ = np.array(columns, dtype=object)
-        self.n_features_in_ = len(columns)
         return self
 
+    def _fit_moments(self, moments: Sequence[Moments], on_round: Callable[[RoundRecord], None] | None) -> None:
+        """Run on moments."""
+        settings = self._moment_settings(len(moments[0].columns))
+        parties = [MomentParty(part, f"moments-{index}") for index, part in enumerate(moments, start=1)]
+        self._run(parties, settings, moments[0].columns, on_round)
+
+    def _moment_settings(self, d: int) -> Settings:
+        """Return checked settings; a mean was taken off moments before, if at all, so there is none to take off now."""
+        settings = replace(self._settings_at(math.inf, d), center=False)
+        check_moment_settings(settings)
+        settings.check_columns(d)
+        return settings
+
+    def _run(
+        self,
+        parties: Sequence[Party],
+        settings: Settings,
+        columns: tuple[str, ...],
+        on_round: Callable[[RoundRecord], None] | None,
+        workers: int = 1,
+    ) -> None:
+        """Run on these parties, `workers` at a time unless the estimator's own number says otherwise.
+
+        Exact gradients are loops over few numbers, which hold the interpreter: threads would wait for each other.
+        """
+        federation = LocalFederation(parties, workers if self.workers is None else self.workers)
+        coordinator = FedSparseCoordinator(settings, columns)
+        quotes = coordinator.offer(federation)
+        records = coordinator.run(federation, quotes, on_round)
+        self.dropped_ = project_to_dag(coordinator.weights, settings.threshold)
+        self.adjacency_matrix_ = self.dropped_.weights
+        self.causal_graph_: nx.DiGraph[str] = to_networkx(self.adjacency_matrix_, columns)
+        self.history_ = history_rows(records)
+        self.bytes_exchanged_ = federation.bytes_exchanged
+        self.feature_names_in_ = np.array(columns, dtype=object)
+        self.n_features_in_ = len(columns)
+
     def _settings(self, tables: Sequence[PrivateTable]) -> Settings:
+        """Return the settings of a run on these tables, defaults included."""
+        epsilon = min(_planned_epsilon(table, self.epsilon) for table in tables)
+        return self._settings_at(epsilon, tables[0].n_columns)
+
+    def _settings_at(self, epsilon: float, d: int) -> Settings:
         params: dict[str, Any] = self.get_params()
+        for name in ("release", "workers"):
+            del params[name]
         if params["smoothness"] is not None:
             params["smoothness"] = _numbers("smoothness", params["smoothness"])
-        epsilon = min(_planned_epsilon(table, self.epsilon) for table in tables)
+        params["loss"] = checked_loss(params["loss"])
         defaults = {
             "rounds": constants.default_rounds(epsilon),
-            "updates": constants.default_updates(tables[0].n_columns, epsilon),
+            "updates": constants.default_updates(d, epsilon),
             "step": constants.default_step(epsilon),
+            "keep": constants.default_keep(epsilon),
         }
         params.update({name: value for name, value in defaults.items() if params[name] is None})
         return Settings(**params)
@@ -215,30 +316,6 @@ def _planned_epsilon(table: PrivateTable, epsilon: float | None) -> float:
     if left.rho is not None:
         return zcdp_to_epsilon(left.rho, 1 / table.n_rows**2)
     return left.epsilon or 1.0
-
-
-def _checked_tables(tables: Any) -> list[PrivateTable]:
-    if isinstance(tables, PrivateTable) or not isinstance(tables, Sequence) or not tables:
-        raise checks.refuse("tables", type(tables).__name__, "a non-empty list of PrivateTable")
-    for index, table in enumerate(tables):
-        if not isinstance(table, PrivateTable):
-            raise InvalidParameter(
-                f"tables[{index}] must be a PrivateTable, got {type(table).__name__}: wrap it, with a budget for a "
-                "private run or without one for an open run"
-            )
-    first = tables[0]
-    for table in tables[1:]:
-        missing = sorted(set(first.columns) - set(table.columns))
-        extra = sorted(set(table.columns) - set(first.columns))
-        if missing or extra:
-            raise InvalidTable(
-                f"table {table.name!r} has other columns than {first.name!r}: missing {missing}, unknown {extra}"
-            )
-    if len({table.ledger.account for table in tables}) < len(tables):
-        raise InvalidParameter(
-            "tables must have a ledger each: parties hold different records; rows of one ledger belong into one table"
-        )
-    return list(tables)
 
 
 def _report(party: FedSparseParty, table: PrivateTable, settings: Settings) -> PrivacyReport:

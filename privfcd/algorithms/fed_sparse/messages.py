@@ -3,6 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
 
 from privfcd.algorithms.fed_sparse.settings import Settings
 from privfcd.federation.protocol import BYTES_A_FLOAT, Empty, SparseMatrix
@@ -34,7 +38,12 @@ class Quote(Empty):
 
 @dataclass(frozen=True)
 class Charge(Empty):
-    """To the parties: charge the whole run. Answered by `Empty`; rows are read only when all have been charged."""
+    """To the parties: charge the whole run. Answered by `Empty`; rows are read only when all have been charged.
+
+    Parties are asked in turn, so that after a refusal no other is charged.
+    """
+
+    in_turn: ClassVar[bool] = True
 
 
 @dataclass(frozen=True)
@@ -105,6 +114,37 @@ class LocalUpdate:
     def payload_bytes(self) -> int:
         """Return the size of B."""
         return self.weights.payload_bytes()
+
+
+@dataclass(frozen=True, eq=False)
+class Refit:
+    """To the parties: the gradient on the support of these weights, please. Answered by `SupportSlope`.
+
+    Attributes
+    ----------
+    number : int
+        1, 2, ... of the refit.
+    weights : SparseMatrix
+        Acyclic, not all 0.
+    """
+
+    number: int
+    weights: SparseMatrix
+
+    def payload_bytes(self) -> int:
+        """Return the size of the weights."""
+        return self.weights.payload_bytes()
+
+
+@dataclass(frozen=True, eq=False)
+class SupportSlope:
+    """From a party: its gradient on the support, in the order of the weights' indices, with noise."""
+
+    values: NDArray[np.float64]
+
+    def payload_bytes(self) -> int:
+        """Return 8 bytes a number: the places are known."""
+        return BYTES_A_FLOAT * len(self.values)
 
 
 @dataclass(frozen=True, eq=False)

@@ -1,8 +1,6 @@
-"""The party's half of Fed-Sparse-BNSL: K greedy proximal coordinate updates a round.
+"""The party's half of Fed-Sparse-BNSL on a private table.
 
-Each round minimises L(B) + tr(beta'(B - W)) + rho2/2 ‖B - W‖² + l1 ‖B‖₁ approximately, by K updates from B = W: the
-coordinate with the largest score moves to soft(B_ij - step g_ij / M_i, step l1 / M_i). What is learnt from rows comes
-through `PrivateTable`; all else here is post-processing of it and of public values.
+What is learnt from rows comes through `PrivateTable`; all else here is post-processing of it and of public values.
 """
 
 from __future__ import annotations
@@ -14,15 +12,17 @@ from numpy.typing import NDArray
 
 from privfcd.accounting import Reservation
 from privfcd.algorithms.fed_sparse import messages
-from privfcd.algorithms.fed_sparse.constants import lifted
-from privfcd.algorithms.fed_sparse.plan import BOUNDS, MEAN, SMOOTHNESS, ReleasePlan, plan_releases
+from privfcd.algorithms.fed_sparse.constants import REFIT_CLIP, lifted
+from privfcd.algorithms.fed_sparse.descent import LocalDescent
+from privfcd.algorithms.fed_sparse.plan import BOUNDS, MEAN, REFIT, SMOOTHNESS, ReleasePlan, plan_releases
 from privfcd.algorithms.fed_sparse.settings import Settings
-from privfcd.data.greedy import GreedyDescent, GreedySession
+from privfcd.data.greedy import GreedyDescent
 from privfcd.data.histogram import OctaveHistogram, upper_bounds
 from privfcd.data.private import PrivateTable
 from privfcd.data.queries import ClippedMean, ColumnSquares, Query
+from privfcd.data.support_gradient import SupportGradient
 from privfcd.errors import PartyFailed
-from privfcd.federation.protocol import Empty, Message, SparseMatrix
+from privfcd.federation.protocol import Empty, Message
 from privfcd.mechanisms import Gaussian
 
 Array = NDArray[np.float64]
@@ -45,7 +45,8 @@ class FedSparseParty:
         self._settings: Settings | None = None
         self.plan: ReleasePlan | None = None
         self.reservation: Reservation | None = None
-        self._session: GreedySession | None = None
+        self._query: GreedyDescent
+        self._descent: LocalDescent | None = None
         self._failed = False
 
     @property
@@ -73,6 +74,8 @@ class FedSparseParty:
                 return self._configure(message)
             case messages.Round():
                 return self._update(message)
+            case messages.Refit():
+                return self._slope(message)
             case messages.Finish():
                 return self._finish()
         raise PartyFailed(f"{self.name} does not know the message {type(message).__name__}")
@@ -120,45 +123,50 @@ class FedSparseParty:
         if self.reservation is None:
             raise PartyFailed(f"{self.name} was told its constants before the start")
         moments = self._own if message.second_moments is None else np.array(message.second_moments)
-        smoothness = lifted(moments) + settings.rho2
-        query = GreedyDescent(
+        smoothness = settings.loss.curvature * lifted(moments) + settings.rho2
+        self._query = query = GreedyDescent(
             smoothness=tuple(smoothness.tolist()),
             clip=math.inf if message.clip is None else message.clip,
             l1=settings.l1,
             ridge=settings.rho2,
             noise_multiplier=plan.noise_multiplier,
             centre=self._centre,
+            loss=settings.loss,
+            laplace=settings.laplace,
+            fast=settings.fast,
         )
-        self._smoothness = smoothness
-        self._session = self._table.session(query, self.reservation)
-        self._dual = np.zeros((self._table.n_columns, self._table.n_columns))
-        self._local: Array | None = None
+        self._descent = LocalDescent(self._table.session(query, self.reservation), settings, smoothness)
         return Empty()
 
     def _update(self, message: messages.Round) -> messages.LocalUpdate:
-        settings, _ = self._agreed()
-        session, reservation = self._session, self.reservation
-        if session is None or reservation is None:
+        descent, reservation = self._descent, self.reservation
+        if descent is None or reservation is None:
             raise PartyFailed(f"{self.name} was asked for a round before its constants were set")
         message.weights.check(self._table.n_columns, "the coordinator")
-        consensus = message.weights.dense()
-        if self._local is not None:
-            self._dual += settings.rho2 * (self._local - consensus)
-        session.start(consensus, self._dual - settings.rho2 * consensus, self._index, message.number)
-        weights = consensus.copy()
-        for _ in range(settings.updates):
-            i, j = session.select()
-            rate = settings.step / self._smoothness[i]
-            moved = weights[i, j] - rate * session.gradient(i, j)
-            weights[i, j] = math.copysign(max(abs(moved) - rate * settings.l1, 0.0), moved)
-            session.move(i, j, float(weights[i, j]))
-        self._local = weights
+        update = descent.round(message.weights.dense(), self._index, message.number)
         reservation.checkpoint(f"round {message.number}")
-        return messages.LocalUpdate(SparseMatrix.of(weights))
+        return messages.LocalUpdate(update)
+
+    def _slope(self, message: messages.Refit) -> messages.SupportSlope:
+        """Release the gradient on the support of the weights that were sent."""
+        settings, _ = self._agreed()
+        if self._descent is None or not settings.refit_share:
+            raise PartyFailed(f"{self.name} was asked for a refit that was not agreed upon, or too early or late")
+        message.weights.check(self._table.n_columns, "the coordinator")
+        weights = message.weights.dense()
+        query = SupportGradient(
+            weights=tuple(map(tuple, weights.tolist())),
+            clips=tuple((REFIT_CLIP * self._query.clips()).tolist()),
+            centre=self._centre,
+            loss=settings.loss,
+            fast=settings.fast,
+        )
+        answer = query.decode(self._setup(query, REFIT, 3 + message.number)[0])
+        return messages.SupportSlope(answer[np.nonzero(weights)])
 
     def _finish(self) -> Empty:
         """End the run cleanly: the coordinator says so from what it was sent."""
-        self._session = None
+        self._descent = None
         if self.reservation is not None and not self._failed:
             self.reservation.close()
         return Empty()
@@ -175,7 +183,7 @@ class FedSparseParty:
         return upper_bounds(shares, noise_sd)[:d]
 
     def _setup(self, query: Query, label: str, number: int) -> tuple[Array, float]:
-        """Do one setup release; return the answer and the scale of its noise."""
+        """Do one release beside the descent; return the answer and the scale of its noise."""
         _, plan = self._agreed()
         multiplier = plan.setup_multipliers[label]
         sensitivity = query.sensitivity(self._table.n_rows, self._table.relation)

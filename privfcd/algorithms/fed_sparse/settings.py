@@ -6,7 +6,15 @@ import math
 from dataclasses import dataclass
 
 from privfcd import checks
+from privfcd.data.fused import kernels
+from privfcd.data.losses import SQUARED, Loss, checked_loss
 from privfcd.errors import InvalidParameter
+
+GUMBEL_GAUSSIAN = "gumbel-gaussian"
+MANGOLD_PUBLISHED = "mangold-published"
+MANGOLD_PROVEN = "mangold-proven"
+MECHANISMS = (GUMBEL_GAUSSIAN, MANGOLD_PUBLISHED, MANGOLD_PROVEN)
+"""What selections and updates are made private with; see `plan`."""
 
 
 @dataclass(frozen=True)
@@ -29,6 +37,11 @@ class Settings:
     bounds_share: float
     mean_share: float
     smoothness_share: float
+    refit_share: float = 0.0
+    keep: float = 0.0
+    loss: Loss = SQUARED
+    mechanisms: str = GUMBEL_GAUSSIAN
+    fast: bool | None = None
 
     def __post_init__(self) -> None:
         checks.count("rounds", self.rounds)
@@ -60,10 +73,17 @@ class Settings:
         shares = 0.0
         for name in ("bounds_share", "mean_share", "smoothness_share"):
             shares += checks.fraction(name, getattr(self, name))
+        if self.refit_share != 0:
+            shares += checks.fraction("refit_share", self.refit_share)
         if shares >= 1:
             raise InvalidParameter(
-                f"bounds_share, mean_share and smoothness_share must add up to less than 1: {shares}"
+                f"bounds_share, mean_share, smoothness_share and refit_share must add up to less than 1: {shares}"
             )
+        checks.non_negative("keep", self.keep)
+        checked_loss(self.loss)
+        kernels(self.fast)
+        if self.mechanisms not in MECHANISMS:
+            raise checks.refuse("mechanisms", self.mechanisms, "one of " + ", ".join(MECHANISMS))
 
     def check_columns(self, d: int) -> None:
         """Raise InvalidParameter unless the settings fit `d` columns."""
@@ -78,3 +98,8 @@ class Settings:
     def unclipped(self) -> bool:
         """Whether an open table's run leaves the records as they are."""
         return self.clip is None or math.isinf(self.clip)
+
+    @property
+    def laplace(self) -> bool:
+        """Whether selections and updates of private runs have Laplace noise."""
+        return self.mechanisms != GUMBEL_GAUSSIAN

@@ -63,7 +63,8 @@ def greedy_search(
 ) -> SearchResult:
     """Search from `start` (the empty graph by default) until no operator improves the score.
 
-    Forward, backward and, with `turning`, turning phases are repeated until a whole turn changes nothing.
+    Forward, backward and, with `turning`, turning phases are repeated until a whole turn changes nothing. No class is entered
+    twice, so that the search ends for scores too that differ within a class.
 
     Parameters
     ----------
@@ -101,6 +102,7 @@ class _Search:
         scores.prepare(families)
         self.sums: Array = np.sum([scores[family] for family in families], axis=0)
         self.graph = graph
+        self._seen = {graph}
 
     def phase(self, kind: Kind) -> bool:
         """Take the best steps of one kind until none improves; say whether there was one."""
@@ -146,7 +148,11 @@ class _Search:
             dag = apply(self.graph, operator)
             if dag is None:
                 continue
-            self.graph = dag_to_cpdag(dag)
+            reached = dag_to_cpdag(dag)
+            if reached in self._seen:
+                continue
+            self._seen.add(reached)
+            self.graph = reached
             self.sums = self.sums + table.changes()[at]
             self.steps.append((operator.kind, operator.x, operator.y))
             return True

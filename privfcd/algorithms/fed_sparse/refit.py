@@ -1,0 +1,77 @@
+"""The final refit: a few Newton steps on the support that was found, from gradients that are paid for as one vector.
+
+The descent spends its budget on finding the support, one coordinate at a time; on a support of few entries one release
+of all of them is far more exact. Weights above `REFIT_PRUNE` of the threshold, without cycles, are refitted by least
+squares (or the run's loss), and the threshold then decides on weights without the bias of the l1 penalty.
+
+A Newton step for variable j needs the second moments of its parents. They are post-processing of what is there: those
+that the weights imply with equal error variances, (I - W)^-T (I - W)^-1, scaled so that the variances are the released ones.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from privfcd.algorithms.fed_sparse import messages
+from privfcd.algorithms.fed_sparse.constants import REFIT_PRUNE, REFIT_STEPS, lifted
+from privfcd.algorithms.fed_sparse.settings import Settings
+from privfcd.algorithms.rounds import expect
+from privfcd.errors import PartyFailed
+from privfcd.federation.protocol import Federation, SparseMatrix
+from privfcd.graphs.dag import project_to_dag
+
+Array = NDArray[np.float64]
+
+RIDGE = 0.02
+"""Share of the diagonal that is added to the implied second moments, which are not exact."""
+
+
+def refit(federation: Federation, settings: Settings, weights: Array, moments: Array, rows: Array) -> Array:
+    """Return the weights after the refit, shape (d, d); they are acyclic.
+
+    Parameters
+    ----------
+    federation : Federation
+        Its parties answer `messages.Refit`.
+    settings : Settings
+        Of the run.
+    weights : ndarray of shape (d, d)
+        W.
+    moments : ndarray of shape (d,)
+        Second moments of the columns, released or declared.
+    rows : ndarray of shape (parties,)
+        Public numbers of rows, by which gradients are weighted.
+    """
+    weights = project_to_dag(weights, REFIT_PRUNE * settings.threshold).weights
+    shares = rows / rows.sum()
+    scale = settings.loss.curvature
+    for number in range(1, REFIT_STEPS + 1):
+        places = np.nonzero(weights)
+        if not len(places[0]):
+            break
+        answers = expect(federation, messages.Refit(number, SparseMatrix.of(weights)), messages.SupportSlope)
+        gradient = np.zeros(weights.shape)
+        for share, name, answer in zip(shares, federation.names, answers, strict=True):
+            if answer.values.shape != places[0].shape or not np.isfinite(answer.values).all():
+                raise PartyFailed(f"{name} sent a gradient that is not {len(places[0])} finite numbers")
+            gradient[places] += share * answer.values
+        weights = _newton_step(weights, gradient, scale * implied_moments(weights, moments))
+    return weights
+
+
+def implied_moments(weights: Array, moments: Array) -> Array:
+    """Return second moments with the correlations that acyclic `weights` imply and the diagonal `moments`."""
+    total = np.linalg.inv(np.eye(len(weights)) - weights)
+    product = total.T @ total
+    factors = np.sqrt(lifted(moments) / np.diag(product))
+    return np.asarray(product * np.outer(factors, factors))
+
+
+def _newton_step(weights: Array, gradient: Array, moments: Array) -> Array:
+    after = weights.copy()
+    for j in np.flatnonzero(weights.any(axis=0)).tolist():
+        parents = np.flatnonzero(weights[:, j])
+        own = moments[np.ix_(parents, parents)]
+        after[parents, j] -= np.linalg.solve(own + RIDGE * np.diag(np.diag(own)), gradient[parents, j])
+    return after

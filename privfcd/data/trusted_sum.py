@@ -1,0 +1,83 @@
+"""One noisy sum over several tables, for a place that may see all of them.
+
+Where one place is trusted with the sum over all parties, noise is needed once, and less of it: the mean over all N rows
+moves by 1 / N of what a record contributes, so that noise of the same event is smaller by the share of a party's rows.
+What is promised: to every record of every table, the event that its ledger is charged, towards whoever sees the noisy sum
+and what is made of it. Towards the place itself nothing is promised.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, TypeVar
+
+from dp_accounting import NonPrivateDpEvent
+
+from privfcd import checks
+from privfcd.accounting import Reservation
+from privfcd.data.private import Mechanism, PrivateTable, check_covered
+from privfcd.data.queries import Query
+from privfcd.errors import InvalidParameter
+
+Answer = TypeVar("Answer")
+
+
+def release_sum(
+    tables: Sequence[PrivateTable],
+    query: Query,
+    mechanism: Mechanism[Answer],
+    label: str,
+    reservations: Sequence[Reservation],
+    key: tuple[int, ...],
+) -> Answer:
+    """Draw one release from every table's reservation, and return the noisy answer on all their rows together.
+
+    Parameters
+    ----------
+    tables : sequence of PrivateTable
+        Of the same columns in one order, relation and noise source, each with a reservation.
+    query : Query
+        A mean over records: its answer on several tables is the sum of theirs, all divided by the public number of all
+        rows. Its sensitivity is that for this number.
+    mechanism : Mechanism
+        Its noise is added once, to the sum.
+    label : str
+        The reservations' name for the release.
+    reservations : sequence of Reservation
+        One for each table, on its ledger.
+    key : tuple of int
+        Key of the noise stream.
+
+    Raises
+    ------
+    BudgetExceeded
+        A reservation is drawn already; no row was read.
+    """
+    total = check_summable(tables)
+    if len(reservations) != len(tables):
+        raise checks.refuse("reservations", len(reservations), f"one for each of {len(tables)} tables")
+    query.check(tables[0].n_columns)
+    cost: Any = mechanism.event(query.sensitivity(total, tables[0].relation))
+    for table, reservation in zip(tables, reservations, strict=True):
+        table._check_own(reservation)
+        check_covered(NonPrivateDpEvent() if table.open else cost, reservation, label)
+    for reservation in reservations:
+        reservation.draw(label)
+    exact = sum(query.evaluate(table._read(), total) for table in tables)
+    return mechanism.release(exact, tables[0].noise.stream(*key))
+
+
+def check_summable(tables: Sequence[PrivateTable]) -> int:
+    """Return the public number of rows of all tables, or raise InvalidParameter where they cannot share one noise."""
+    first = tables[0]
+    for table in tables[1:]:
+        if table.open != first.open:
+            raise InvalidParameter(
+                f"a trusted sum needs tables that all have budgets, or none: {first.name!r} and {table.name!r} differ"
+            )
+        if table.columns != first.columns or table.relation is not first.relation or table.noise != first.noise:
+            raise InvalidParameter(
+                "a trusted sum needs tables of one order of columns, one neighbouring relation and one noise source: "
+                f"{first.name!r} and {table.name!r} differ"
+            )
+    return sum(table.n_rows for table in tables)

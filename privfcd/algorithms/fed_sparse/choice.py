@@ -2,28 +2,89 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
+from dataclasses import dataclass, field
 
+from privfcd.accounting import REPLACE_ONE
+from privfcd.algorithms.fed_sparse.constants import CLIP_FACTOR
+from privfcd.algorithms.fed_sparse.plan import plan_releases
 from privfcd.algorithms.fed_sparse.settings import GUMBEL_GAUSSIAN, Settings
+from privfcd.algorithms.release.messages import Quote
+from privfcd.algorithms.release.plan import affordable_mu
+from privfcd.algorithms.release.rules import white_noise
+from privfcd.algorithms.release.settings import ReleaseSettings
 from privfcd.data.losses import SQUARED
 from privfcd.data.private import PrivateTable
-from privfcd.errors import InvalidParameter
+from privfcd.errors import BudgetExceeded, InvalidParameter
 
 COORDINATES, COVARIANCE, AUTO = "coordinates", "covariance", "auto"
 RELEASES = (COORDINATES, COVARIANCE, AUTO)
 
 
-def choose_release(tables: Sequence[PrivateTable], settings: Settings) -> tuple[str, str]:
-    """Return `"coordinates"` or `"covariance"`, and the reason in words, from public quantities only.
+@dataclass(frozen=True)
+class Choice:
+    """What a run pays for, and why.
 
-    One covariance costs one release of d² numbers, whose noise grows with d; coordinates cost two releases an update,
-    whose noise hardly does. On open tables, and with a loss that has no second moments, there is nothing to choose.
+    Attributes
+    ----------
+    release : str
+        `"coordinates"` or `"covariance"`.
+    reason : str
+        In words.
+    predicted : dict of str to float
+        Standard deviation of the noise of one weight, where the choice was made by it.
+    """
+
+    release: str
+    reason: str
+    predicted: dict[str, float] = field(default_factory=dict)
+
+
+def choose_release(tables: Sequence[PrivateTable], settings: Settings) -> Choice:
+    """Choose by the noise that each would put on one weight, predicted from public quantities only.
+
+    Coordinates: an update of entry (i, j) has noise z 2 C_i / (n M_i) with C_i = f s sqrt(M_i), s the residuals' scale and
+    f `CLIP_FACTOR`; as M_i >= s² that is at most 2 f z / n, and the coordinator averages over the parties. A preconditioned
+    covariance: entries of white second moments have noise (d + 2) sqrt(2) / (sqrt(2) n mu), and a weight is such an
+    entry to first order. z is the multiplier that the budget allows for all updates, mu its Gaussian-DP parameter. A rough
+    prediction: it leaves out what rounds and selections add, for both.
+
+    Raises
+    ------
+    BudgetExceeded, InvalidParameter
+        A budget allows neither.
     """
     if all(table.open for table in tables):
-        return COORDINATES, "the tables are open: nothing is paid for"
+        return Choice(COORDINATES, "the tables are open: nothing is paid for")
     if settings.loss != SQUARED:
-        return COORDINATES, f"the {settings.loss.name} loss needs the rows"
-    return COVARIANCE, "one preconditioned release of second moments serves every update"
+        return Choice(COORDINATES, f"the {settings.loss.name} loss needs the rows")
+    if settings.noise_multiplier is not None or settings.mechanisms != GUMBEL_GAUSSIAN:
+        return Choice(COORDINATES, "noise_multiplier or mechanisms say how coordinates are released")
+    release = ReleaseSettings(
+        method="preconditioned", epsilon=settings.epsilon, delta=settings.delta, center=settings.center
+    )
+    d = tables[0].n_columns
+    quotes = [
+        Quote(table.n_rows, affordable_mu(table, release, "covariance"), table.relation is REPLACE_ONE, table.bounds)
+        for table in tables
+    ]
+    covariance = white_noise(quotes, d)
+    try:
+        multipliers = [plan_releases(table, settings).noise_multiplier for table in tables]
+    except BudgetExceeded as error:
+        return Choice(COVARIANCE, f"coordinates cannot be paid for: {error}", {COVARIANCE: covariance})
+    moved = [2.0 if table.relation is REPLACE_ONE else 1.0 for table in tables]
+    rows = sum(table.n_rows for table in tables)
+    noises = [m * CLIP_FACTOR * z / rows for m, z in zip(moved, multipliers, strict=True)]
+    predicted = {COORDINATES: math.hypot(*noises), COVARIANCE: covariance}
+    release_name = min(predicted, key=lambda name: predicted[name])
+    return Choice(
+        release_name,
+        f"predicted noise of a weight {predicted[COORDINATES]:.2g} by coordinates (d = {d}, {settings.rounds} rounds of "
+        f"{settings.updates} updates), {covariance:.2g} by one preconditioned covariance",
+        predicted,
+    )
 
 
 def check_covariance(settings: Settings) -> None:

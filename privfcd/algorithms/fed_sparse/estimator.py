@@ -11,7 +11,7 @@ import numpy as np
 
 from privfcd import checks
 from privfcd.accounting import Reservation, zcdp_to_epsilon
-from privfcd.accounting.privacy_report import PrivacyReport, report_on
+from privfcd.accounting.privacy_report import PrivacyReport
 from privfcd.algorithms.base import Estimator
 from privfcd.algorithms.fed_sparse import constants
 from privfcd.algorithms.fed_sparse.choice import (
@@ -28,16 +28,19 @@ from privfcd.algorithms.fed_sparse.party import FedSparseParty
 from privfcd.algorithms.fed_sparse.settings import GUMBEL_GAUSSIAN, Settings
 from privfcd.algorithms.inputs import checked_tables, moments_given
 from privfcd.algorithms.release import release_moments
+from privfcd.algorithms.results import store_graph, store_privacy, table_report
 from privfcd.algorithms.rounds import RoundRecord, history_rows
 from privfcd.data.losses import Loss, checked_loss
 from privfcd.data.private import PrivateTable
 from privfcd.federation.local import LocalFederation, processors
 from privfcd.federation.protocol import Party
-from privfcd.graphs.dag import project_to_dag, to_networkx
 from privfcd.moments import Moments
 
 if TYPE_CHECKING:
     import networkx as nx
+    from numpy.typing import NDArray
+
+    from privfcd.graphs.dag import DagProjection
 
 ASSUMPTIONS = (
     "Records are independent rows: a person with several rows has this promise for each row, not for all together.",
@@ -129,6 +132,15 @@ class FedSparseBNSL(Estimator):
         As in scikit-learn.
     """
 
+    causal_graph_: nx.DiGraph[str]
+    adjacency_matrix_: NDArray[np.float64]
+    dropped_: DagProjection
+    privacy_report_: list[PrivacyReport] | Any
+    privacy_spent_: tuple[float, float]
+    feature_names_in_: NDArray[np.object_]
+    n_features_in_: int
+    rule_: dict[str, Any]
+
     def __init__(
         self,
         rounds: int | None = None,
@@ -210,33 +222,32 @@ class FedSparseBNSL(Estimator):
         moments = moments_given(source)
         if moments is not None:
             self._fit_moments(moments, on_round)
-            self.privacy_report_: list[PrivacyReport] | Any = None
-            self.privacy_spent_: tuple[float, float] | Any = None
+            self.rule_ = {"release": "moments that were released before"}
+            store_privacy(self, None)
             return self
         tables = checked_tables(source)
         settings = self._settings(tables)
         private = any(not table.open for table in tables)
         release = self.release if private else COORDINATES
+        self.rule_ = {"release": release}
         if release == AUTO:
-            release, _ = choose_release(tables, settings)
+            choice = choose_release(tables, settings)
+            release = choice.release
+            self.rule_ = {"release": release, "why": choice.reason, "predicted noise": choice.predicted}
+        reports: list[PrivacyReport]
         if release == COVARIANCE:
             check_covariance(settings)
             self._moment_settings(tables[0].n_columns)  # refused now, or not at all
             released = release_moments(tables, epsilon=self.epsilon, delta=self.delta, center=self.center)
             self._fit_moments([released.moments], on_round)
             self.bytes_exchanged_ += released.bytes_exchanged
-            self.privacy_report_ = released.privacy_report
+            self.rule_ = {**self.rule_, "covariance": released.rule}
+            reports = released.privacy_report
         else:
             parties = [FedSparseParty(table, index) for index, table in enumerate(tables)]
             self._run(parties, settings, tables[0].columns, on_round, processors() if private else 1)
-            self.privacy_report_ = [
-                _report(party, table, settings) for party, table in zip(parties, tables, strict=True)
-            ]
-        # one pair that holds for every party
-        self.privacy_spent_ = (
-            max(report.epsilon for report in self.privacy_report_),
-            max(report.delta for report in self.privacy_report_),
-        )
+            reports = [_report(party, table, settings) for party, table in zip(parties, tables, strict=True)]
+        store_privacy(self, reports)
         return self
 
     def _fit_moments(self, moments: Sequence[Moments], on_round: Callable[[RoundRecord], None] | None) -> None:
@@ -268,13 +279,9 @@ class FedSparseBNSL(Estimator):
         coordinator = FedSparseCoordinator(settings, columns)
         quotes = coordinator.offer(federation)
         records = coordinator.run(federation, quotes, on_round)
-        self.dropped_ = project_to_dag(coordinator.weights, settings.threshold)
-        self.adjacency_matrix_ = self.dropped_.weights
-        self.causal_graph_: nx.DiGraph[str] = to_networkx(self.adjacency_matrix_, columns)
+        store_graph(self, coordinator.weights, settings.threshold, columns)
         self.history_ = history_rows(records)
         self.bytes_exchanged_ = federation.bytes_exchanged
-        self.feature_names_in_ = np.array(columns, dtype=object)
-        self.n_features_in_ = len(columns)
 
     def _settings(self, tables: Sequence[PrivateTable]) -> Settings:
         """Return the settings of a run on these tables, defaults included."""
@@ -322,22 +329,15 @@ def _report(party: FedSparseParty, table: PrivateTable, settings: Settings) -> P
     reservation: Reservation | None = party.reservation
     plan = party.plan
     assert reservation is not None and plan is not None
-    declared: dict[str, Any] = {"rows": table.n_rows, "columns": list(table.columns)}
-    if table.bounds is not None:
-        declared["bounds"] = list(table.bounds)
+    declared: dict[str, Any] = {}
     if settings.smoothness is not None:
         declared["second moments"] = list(settings.smoothness)
     if settings.clip is not None and not math.isinf(settings.clip):
         declared["clip"] = settings.clip
-    delta = settings.delta if plan.delta is None else plan.delta
-    if delta is None and not table.open:
-        delta = 1 / table.n_rows**2
-    return report_on(
+    return table_report(
+        table,
         reservation,
-        delta=delta,
-        relation=table.relation,
-        noise="none: exact answers" if table.open else table.noise.label,
-        secure=table.noise.secure and not table.open,
+        delta=settings.delta if plan.delta is None else plan.delta,
         declared=declared,
-        assumptions=ASSUMPTIONS if not table.open else (),
+        assumptions=ASSUMPTIONS,
     )

@@ -28,8 +28,8 @@ from dataclasses import dataclass
 
 from dp_accounting import DpEvent, NonPrivateDpEvent
 
-from privfcd.accounting import ZCDPAccountant, compose, gaussian_event, laplace_event, selection_event
-from privfcd.accounting.calibration import smallest_scale
+from privfcd.accounting import compose, gaussian_event, laplace_event, selection_event
+from privfcd.accounting.affordable import affordable_scale
 from privfcd.accounting.ledger import Ledger, PlanPart
 from privfcd.accounting.roots import falling_root
 from privfcd.algorithms.fed_sparse.constants import REFIT_STEPS
@@ -120,47 +120,21 @@ def _noise_multiplier(
     ledger: Ledger, settings: Settings, event: Callable[[float], DpEvent], rest: float
 ) -> tuple[float, float | None]:
     """Return z and the slice's delta for what the budget, or the settings, allow."""
-    left = ledger.left()
-    if left is None:
-        raise BudgetExceeded(f"nothing is left of the budget {ledger.budget} of {ledger.name!r}")
-    if left.notion == "pure":
-        raise InvalidParameter(
-            f"the budget of {ledger.name!r} is pure (delta = 0), which cannot pay for GaussianDpEvent: give a delta, or rho"
-        )
-    delta = settings.delta
-    if left.notion == "approximate" and delta is None:
-        assert left.epsilon is not None
-        share = 1.0 if settings.epsilon is None else min(1.0, settings.epsilon / left.epsilon)
-        delta = left.delta * share
-    if ledger.budget and left.epsilon and settings.epsilon and settings.epsilon > left.epsilon:
-        raise BudgetExceeded(
-            f"the run on {ledger.name!r} was refused: asked epsilon {settings.epsilon:.9g}, spent "
-            f"{ledger.spent().get('epsilon', 0.0):.9g}, left {left.epsilon:.9g} of {ledger.budget.epsilon:.9g}"
-        )
-    if settings.noise_multiplier is not None:
-        return settings.noise_multiplier, delta
-    if settings.mechanisms == MANGOLD_PUBLISHED:
-        epsilon = left.epsilon if settings.epsilon is None else settings.epsilon
-        if epsilon is None or delta is None:
+    if settings.noise_multiplier is not None or settings.mechanisms == MANGOLD_PUBLISHED:
+        # the noise is given, so that only the slice is to be found: that of any plan
+        _, delta = affordable_scale(ledger, lambda z: gaussian_event(1.0, z), settings.epsilon, settings.delta)
+        if settings.noise_multiplier is not None:
+            return settings.noise_multiplier, settings.delta if delta is None else delta
+        left = ledger.left()
+        epsilon = settings.epsilon if settings.epsilon is not None or left is None else left.epsilon
+        claimed = settings.delta if delta is None else delta
+        if epsilon is None or claimed is None:
             raise InvalidParameter(
                 f"mechanisms={MANGOLD_PUBLISHED!r} needs epsilon and delta, which its noise is published for, got "
                 f"{settings.epsilon!r} and {settings.delta!r} on a budget of {ledger.budget}"
             )
-        return published_multiplier(epsilon * math.sqrt(rest), delta, settings.rounds * settings.updates), (
-            delta if left.notion == "approximate" else None
-        )
-    if left.notion == "approximate":
-        epsilon = left.epsilon if settings.epsilon is None else settings.epsilon
-        assert epsilon is not None and delta is not None
-        return smallest_scale(event, epsilon, delta, ledger.accountant), delta
-    if settings.epsilon is not None:
-        if delta is None:
-            raise InvalidParameter("delta must be given with epsilon for a table whose budget is a rho, got None")
-        return smallest_scale(event, settings.epsilon, delta), None
-    assert left.rho is not None
-    return falling_root(
-        lambda z: ZCDPAccountant().compose(event(z)).rho, left.rho * (1 - 1e-12), 1.0, tolerance=1e-13
-    ), None
+        return published_multiplier(epsilon * math.sqrt(rest), claimed, settings.rounds * settings.updates), delta
+    return affordable_scale(ledger, event, settings.epsilon, settings.delta)
 
 
 def _check_histogram(table: PrivateTable, multipliers: dict[str, float]) -> None:

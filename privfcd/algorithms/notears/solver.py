@@ -1,8 +1,16 @@
 """NOTEARS for second moments (Zheng, Aragam, Ravikumar and Xing 2018).
 
 Minimises F(W) = tr((I - W)'S(I - W)) / 2 + l1 ‖W‖₁ subject to h(W) = 0 and a diagonal of 0: for S = X'X / n the first
-part is ‖X - XW‖² / (2n), so the rows are not needed. The augmented Lagrangian F + rho/2 h² + alpha h is minimised by
-L-BFGS-B over W = U - V, U, V >= 0, from the last W; rho grows tenfold until h falls to a quarter, then alpha += rho h.
+part is ‖X - XW‖² / (2n), so the rows are not needed. The augmented Lagrangian F + rho/2 h² + alpha h is minimised from the
+last W; rho grows tenfold until h falls to a quarter, then alpha += rho h.
+
+The minimisation is by L-BFGS-B on problems that are small and well scaled:
+
+- An entry at 0 is held there by l1 unless |S(I - W)|_ij > l1: h has no slope at 0. So only the other entries are variables,
+  each with its sign fixed, where l1 is linear; an entry that reaches 0 may change its sign in the next descent.
+- Entries on no cycle have no part in h (`CyclicEntries`).
+- Entry (i, j) has curvature S_ii + 2 (alpha + rho h) exp(W∘W)_ji, apart from a part of rank one. It spans many orders of
+  magnitude at the end; variables are scaled by its square root at the start of a descent.
 """
 
 from __future__ import annotations
@@ -15,7 +23,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.optimize import minimize
 
-from privfcd.algorithms.acyclicity import acyclicity
+from privfcd.algorithms.acyclicity import CyclicEntries
 from privfcd.errors import ConvergenceFailure
 
 Array = NDArray[np.float64]
@@ -23,6 +31,10 @@ Array = NDArray[np.float64]
 _HUGE = 1e300
 _PROGRESS = 0.25
 _GROWTH = 10.0
+_TOLERANCE = 1e-7
+_SUPPORTS = 20
+_SLACK = 1.02
+"""An entry at 0 calls for another descent only if F falls there faster than by this multiple of l1."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -60,39 +72,98 @@ def penalised_loss(moments: Array, weights: Array, l1: float) -> float:
     return float((gap * (moments @ gap)).sum()) / 2 + l1 * float(np.abs(weights).sum())
 
 
-def lagrangian_step(moments: Array, start: Array, alpha: float, rho: float, l1: float) -> tuple[Array, float]:
+def lagrangian_step(
+    moments: Array, start: Array, alpha: float, rho: float, l1: float, tolerance: float = 1e-9
+) -> tuple[Array, float]:
     """Return the W, with a diagonal of 0, that minimises F + rho/2 h² + alpha h locally from `start`, and h(W).
+
+    Parameters
+    ----------
+    moments : ndarray of shape (d, d)
+        S.
+    start : ndarray of shape (d, d)
+        The point of departure.
+    alpha, rho, l1 : float
+        Multiplier and penalty of h, and the weight of ‖W‖₁.
+    tolerance : float
+        A descent stops when an iteration lowers the objective by at most this share of it (of 1, where it is below 1).
 
     Raises
     ------
     ConvergenceFailure
         No finite point was found.
     """
-    d = len(moments)
-    index = np.flatnonzero(~np.eye(d, dtype=np.bool_).ravel())
-    flat = np.zeros(d * d)
+    weights, h = start, np.inf
+    signs = _signs(moments, weights, l1)
+    for _ in range(_SUPPORTS):
+        weights, h = _descend(moments, weights, signs, alpha, rho, l1, tolerance)
+        if l1 == 0 or not _signs(moments, weights, _SLACK * l1)[weights == 0].any():
+            break
+        signs = _signs(moments, weights, l1)
+    return weights, h
 
-    def objective(halves: Array) -> tuple[float, Array]:
-        flat[index] = halves[: len(index)] - halves[len(index) :]
-        weights = flat.reshape(d, d)
-        h, bend = acyclicity(weights)
-        gap = np.eye(d) - weights
-        pushed = moments @ gap
-        value = float((gap * pushed).sum()) / 2 + rho / 2 * h * h + alpha * h + l1 * float(halves.sum())
-        if not np.isfinite(value):
-            return _HUGE, np.zeros_like(halves)
-        slope = ((rho * h + alpha) * bend - pushed).ravel()[index]
-        return value, np.concatenate([slope + l1, l1 - slope])
 
-    first = start.ravel()[index]
-    halves = np.concatenate([np.maximum(first, 0.0), np.maximum(-first, 0.0)])
-    answer = minimize(objective, halves, jac=True, method="L-BFGS-B", bounds=[(0, None)] * len(halves))
-    weights = np.zeros(d * d)
-    weights[index] = answer.x[: len(index)] - answer.x[len(index) :]
-    h, _ = acyclicity(weights.reshape(d, d))
-    if not np.isfinite(h):
+def _signs(moments: Array, weights: Array, l1: float) -> Array:
+    """Return the signs that entries may have: their own, and that in which F falls from 0; 0 for those that stay 0.
+
+    Without a penalty nothing keeps an entry from crossing 0, and 1 marks that it is free.
+    """
+    if l1 == 0:
+        return 1.0 - np.eye(len(weights))
+    pull = moments @ (np.eye(len(weights)) - weights)
+    signs = np.where(weights != 0, np.sign(weights), np.sign(pull) * (np.abs(pull) > l1))
+    np.fill_diagonal(signs, 0.0)
+    return signs
+
+
+def _descend(
+    moments: Array, start: Array, signs: Array, alpha: float, rho: float, l1: float, tolerance: float
+) -> tuple[Array, float]:
+    """Minimise over matrices whose entries have these signs, or are 0; return one, and its h."""
+    entries = CyclicEntries(signs != 0)
+    rest = signs != 0
+    rest[entries.rows, entries.cols] = False
+    rows, cols = (np.concatenate(pair) for pair in zip((entries.rows, entries.cols), np.nonzero(rest), strict=True))
+    m = len(entries)
+    if not len(rows):
+        return np.zeros_like(start), 0.0
+    h, walks = entries.evaluate(start[rows, cols][:m])
+    curvature = moments[rows, rows]
+    if np.isfinite(h):
+        curvature[:m] += 2 * max(alpha + rho * h, 0.0) * walks
+    scale = signs[rows, cols] / np.sqrt(np.where(curvature > 0, curvature, 1.0))
+    penalty = l1 * np.abs(scale)
+    weights, identity = np.zeros_like(start), np.eye(len(start))
+
+    def objective(scaled: Array) -> tuple[float, Array]:
+        values = scaled * scale
+        weights[rows, cols] = values
+        h, walks = entries.evaluate(values[:m])
+        gap = identity - weights
+        pull = moments @ gap
+        with np.errstate(over="ignore", invalid="ignore"):
+            value = float((gap * pull).sum()) / 2 + rho / 2 * h * h + alpha * h + float(penalty @ scaled)
+            slope = -pull[rows, cols]
+            slope[:m] += 2 * (rho * h + alpha) * walks * values[:m]
+            slope = slope * scale + penalty
+        if not (np.isfinite(value) and np.isfinite(slope).all()):
+            return _HUGE, np.zeros_like(scaled)
+        return value, slope
+
+    answer = minimize(
+        objective,
+        start[rows, cols] / scale,
+        jac=True,
+        method="L-BFGS-B",
+        bounds=[(0 if l1 else None, None)] * len(rows),
+        options={"ftol": tolerance, "gtol": 1e-6 * float(np.trace(moments) / len(moments)) ** 0.5},
+    )
+    values = answer.x * scale
+    weights[rows, cols] = values
+    h, _ = entries.evaluate(values[:m])
+    if not (np.isfinite(h) and np.isfinite(values).all()):
         raise ConvergenceFailure(f"NOTEARS ended at weights with h = {h}: {answer.message}")
-    return weights.reshape(d, d), h
+    return weights, h
 
 
 def solve(
@@ -124,7 +195,7 @@ def solve(
     steps: list[OuterStep] = []
     for number in range(1, max_iterations + 1):
         while True:
-            found, new_h = lagrangian_step(moments, weights, alpha, rho, l1)
+            found, new_h = lagrangian_step(moments, weights, alpha, rho, l1, _TOLERANCE)
             if new_h <= _PROGRESS * h or rho >= rho_max:
                 break
             rho *= _GROWTH

@@ -10,12 +10,13 @@ from typing import Any
 import numpy as np
 
 from privfcd import checks
-from privfcd.accounting.privacy_report import PrivacyReport, report_on
+from privfcd.accounting.privacy_report import PrivacyReport
 from privfcd.algorithms.inputs import checked_tables
 from privfcd.algorithms.release.coordinator import ReleaseCoordinator
 from privfcd.algorithms.release.party import ReleaseParty
 from privfcd.algorithms.release.settings import ReleaseSettings
 from privfcd.algorithms.release.whitening import Whitening, structure_whitening
+from privfcd.algorithms.results import table_report
 from privfcd.data.private import PrivateTable
 from privfcd.federation.local import LocalFederation
 from privfcd.moments import Moments, pooled
@@ -186,23 +187,12 @@ def _numbers(name: str, values: Any) -> tuple[float, ...]:
 def _report(
     party: ReleaseParty, index: int, table: PrivateTable, settings: ReleaseSettings, rule: dict[str, Any]
 ) -> PrivacyReport:
-    declared: dict[str, Any] = {"rows": table.n_rows, "columns": list(table.columns)}
-    if table.bounds is not None:
-        declared["bounds"] = list(table.bounds)
-    for name in ("row_norm", "centre"):
-        if getattr(settings, name) is not None:
-            declared[name] = getattr(settings, name)
+    declared = {name: getattr(settings, name) for name in ("row_norm", "centre") if getattr(settings, name) is not None}
     delta = party.plans[index].delta
-    delta = settings.delta if delta is None else delta
-    if delta is None and not table.open:
-        delta = 1 / table.n_rows**2
-    extra = (TRUSTED,) if settings.sum == "trusted" else ()
-    return report_on(
+    return table_report(
+        table,
         party.reservations[index],
-        delta=delta,
-        relation=table.relation,
-        noise="none: exact answers" if table.open else table.noise.label,
-        secure=table.noise.secure and not table.open,
+        delta=settings.delta if delta is None else delta,
         declared=declared,
-        assumptions=ASSUMPTIONS + extra if not table.open else (),
+        assumptions=ASSUMPTIONS + ((TRUSTED,) if settings.sum == "trusted" else ()),
     )

@@ -36,8 +36,11 @@ REFITS = 2
 
 SETTLING, SETTLING_SDS = 8, 2.0
 
-ROUND_SHARES = (0.3, 0.25, 0.25, 0.2)
-"""What each round gets of the mu² that is left for rounds: the first finds the structure that the others refine."""
+LOUD = 0.05
+"""Noise of a direction round at all of mu, in entries of white second moments, from which on fewer rounds do better."""
+
+QUIET_SHARES, LOUD_SHARES = (0.3, 0.25, 0.25, 0.2), (0.6, 0.25, 0.15)
+"""What each round gets of the mu² that is left for rounds. In loud noise the first round has to find the structure alone."""
 
 
 def pooled_weights(quotes: Sequence[Quote]) -> Array:
@@ -94,6 +97,13 @@ def norm_of(bounds: Array, centre: Sequence[float] | None) -> float:
 
 
 def round_shares(quotes: Sequence[Quote], d: int, settings: ReleaseSettings) -> dict[str, float]:
-    """Return each round's share of what is left of mu²."""
-    shares = ROUND_SHARES if settings.shares is None else settings.shares
+    """Return each round's share of what is left of mu²: as asked for, or by how loud one round of all of it would be."""
+    shares = settings.shares
+    if shares is None:
+        shares = LOUD_SHARES if white_noise(quotes, d) >= LOUD else QUIET_SHARES
     return {round_label(number): share for number, share in enumerate(shares, start=1)}
+
+
+def white_noise(quotes: Sequence[Quote], d: int) -> float:
+    """Return the noise's sd off the diagonal of white second moments after one round of directions at all of mu."""
+    return (d + 2) * pooled_noise(quotes, math.sqrt(moved(quotes) / 2))

@@ -38,8 +38,19 @@ _HOMES = {
         "SimulatedNoise",
         "TopM",
     ],
-    "data": ["PrivateTable", "table_moments"],
-    "moments": ["Moments"],
+    "data": [
+        "HuberLoss",
+        "PrivateTable",
+        "load_network",
+        "table_moments",
+    ],
+    "moments": [
+        "Moments",
+        "NoiseTerm",
+        "load_moments",
+        "pooled",
+        "save_moments",
+    ],
     "algorithms": [
         "EqualVarianceSearch",
         "FedBNSL",
@@ -53,6 +64,7 @@ _HOMES = {
         "order_search",
         "personalise",
         "personalise_for_owner",
+        "release_moments",
     ],
     "learning": ["learn"],
     "audits": [
@@ -107,6 +119,7 @@ if TYPE_CHECKING:
     from privfcd.algorithms import order_search as order_search
     from privfcd.algorithms import personalise as personalise
     from privfcd.algorithms import personalise_for_owner as personalise_for_owner
+    from privfcd.algorithms import release_moments as release_moments
     from privfcd.audits import AuditReport as AuditReport
     from privfcd.audits import Claim as Claim
     from privfcd.audits import attack_covariance as attack_covariance
@@ -117,7 +130,9 @@ if TYPE_CHECKING:
     from privfcd.audits import check_sampler as check_sampler
     from privfcd.audits import compare_regimes as compare_regimes
     from privfcd.audits import search_sensitivity as search_sensitivity
+    from privfcd.data import HuberLoss as HuberLoss
     from privfcd.data import PrivateTable as PrivateTable
+    from privfcd.data import load_network as load_network
     from privfcd.data import simulate as simulate
     from privfcd.data import table_moments as table_moments
     from privfcd.errors import BudgetExceeded as BudgetExceeded
@@ -141,6 +156,10 @@ if TYPE_CHECKING:
     from privfcd.mechanisms import SimulatedNoise as SimulatedNoise
     from privfcd.mechanisms import TopM as TopM
     from privfcd.moments import Moments as Moments
+    from privfcd.moments import NoiseTerm as NoiseTerm
+    from privfcd.moments import load_moments as load_moments
+    from privfcd.moments import pooled as pooled
+    from privfcd.moments import save_moments as save_moments
 
 
 def __getattr__(name: str) -> Any:

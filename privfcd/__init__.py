@@ -53,6 +53,7 @@ _HOMES = {
     ],
     "algorithms": [
         "EqualVarianceSearch",
+        "FedACD",
         "FedBNSL",
         "FedSparseBNSL",
         "GES",
@@ -113,6 +114,7 @@ if TYPE_CHECKING:
     from privfcd.algorithms import PC as PC
     from privfcd.algorithms import PERI as PERI
     from privfcd.algorithms import EqualVarianceSearch as EqualVarianceSearch
+    from privfcd.algorithms import FedACD as FedACD
     from privfcd.algorithms import FedBNSL as FedBNSL
     from privfcd.algorithms import FedSparseBNSL as FedSparseBNSL
     from privfcd.algorithms import PersonalWeights as PersonalWeights

@@ -4,6 +4,7 @@ from privfcd.algorithms.constraint import PC
 from privfcd.algorithms.equal_variance import EqualVarianceSearch, order_search
 from privfcd.algorithms.fed_bnsl import FedBNSL
 from privfcd.algorithms.fed_sparse import FedSparseBNSL
+from privfcd.algorithms.fedacd import FedACD
 from privfcd.algorithms.ges import GES
 from privfcd.algorithms.notears import NOTEARS
 from privfcd.algorithms.peri import IPERI, PERI
@@ -17,6 +18,7 @@ __all__ = [
     "PC",
     "PERI",
     "EqualVarianceSearch",
+    "FedACD",
     "FedBNSL",
     "FedSparseBNSL",
     "MomentsRelease",

@@ -52,8 +52,8 @@ def hill_climb(
 ) -> Climb:
     """Climb from the empty graph, or from the DAG whose masks of parents are `start`.
 
-    Arcs are added and reversed on pairs of the skeleton `adjacent`, shape (d, d), symmetric. Among equal gains the first in the
-    order (add, delete, reverse; i; j) is taken. A `Remembered` score keeps what it was asked before, and counts it too.
+    Arcs are added and reversed on pairs of the skeleton `adjacent`, shape (d, d), symmetric. Among equal gains the first
+    in the order (add, delete, reverse; i; j) is taken. A `Remembered` score keeps what it was asked before, and counts it.
     """
     scores = score if isinstance(score, Remembered) else Remembered(score)
     score = scores.score

@@ -44,6 +44,10 @@ def checked_tables(tables: Any) -> list[PrivateTable]:
         raise InvalidParameter(
             "tables must have a ledger each: parties hold different records; rows of one ledger belong into one table"
         )
+    names = [table.name for table in tables]
+    for name in names:
+        if names.count(name) > 1:
+            raise InvalidParameter(f"tables must have different names, got {name!r} twice: each party has its own")
     return list(tables)
 
 

@@ -72,7 +72,7 @@ def table_report(
     if table.bounds is not None:
         facts["bounds"] = list(table.bounds)
     if delta is None and not table.open:
-        delta = 1 / table.n_rows**2
+        delta = 1 / max(table.n_rows, 2) ** 2
     return report_on(
         reservation,
         delta=delta,

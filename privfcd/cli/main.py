@@ -16,10 +16,12 @@ from privfcd import __version__
 from privfcd.cli.attack import attack
 from privfcd.cli.audit import audit
 from privfcd.cli.compare import compare
+from privfcd.cli.coordinator import coordinator
 from privfcd.cli.learn import demo, learn
 from privfcd.cli.ledger import ledger
 from privfcd.cli.moments import moments
 from privfcd.cli.noise import noise
+from privfcd.cli.party import party
 from privfcd.errors import BudgetExceeded, PrivfcdError
 
 BAD_INPUT, REFUSED, INTERRUPTED = 2, 3, 130
@@ -37,7 +39,7 @@ def cli() -> None:
     """
 
 
-for command in (demo, learn, moments, noise, ledger, audit, attack, compare):
+for command in (demo, learn, moments, noise, ledger, audit, attack, compare, party, coordinator):
     cli.add_command(command)
 
 

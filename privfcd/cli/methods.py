@@ -19,6 +19,8 @@ METHODS = {
     "equal-variance": "EqualVarianceSearch",
     "fed-bnsl": "FedBNSL",
     "notears": "NOTEARS",
+    "ges": "GES",
+    "pc": "PC",
 }
 """Names on the command line, and the classes of `privfcd.algorithms`."""
 

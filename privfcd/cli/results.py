@@ -15,7 +15,6 @@ if TYPE_CHECKING:
     import networkx as nx
 
     from privfcd.accounting import PrivacyReport
-    from privfcd.algorithms.fed_sparse import FedSparseBNSL
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 
@@ -58,7 +57,7 @@ def check_outputs(options: dict[str, Any], inputs: Iterable[str] = ()) -> None:
         raise click.UsageError("--plot needs Matplotlib: pip install 'privfcd[plot]'")
 
 
-def finish(model: FedSparseBNSL, seconds: float, target: nx.DiGraph[str] | None, options: dict[str, Any]) -> None:
+def finish(model: Any, seconds: float, target: nx.DiGraph[str] | None, options: dict[str, Any]) -> None:
     """Write the files that were asked for, then print; what could not be written loses nothing else."""
     from privfcd.reports import run_summary
 
@@ -79,7 +78,7 @@ def finish(model: FedSparseBNSL, seconds: float, target: nx.DiGraph[str] | None,
 
 
 def _write(
-    model: FedSparseBNSL, target: nx.DiGraph[str] | None, options: dict[str, Any]
+    model: Any, target: nx.DiGraph[str] | None, options: dict[str, Any]
 ) -> tuple[list[str], list[str]]:
     """Write every file that can be written; return those, and what went wrong with the others."""
     from privfcd.graphs import write_graph
@@ -114,8 +113,9 @@ def _print_graph(summary: dict[str, Any]) -> None:
     for heading in ("cause", "effect"):
         table.add_column(heading)
     table.add_column("weight", justify="right")
-    for edge in sorted(summary["edges"], key=lambda item: -abs(item["weight"])):
-        table.add_row(edge["from"], edge["to"], f"{edge['weight']:.4g}")
+    for edge in sorted(summary["edges"], key=lambda item: -abs(item.get("weight", 0.0))):
+        weight = f"{edge['weight']:.4g}" if "weight" in edge else ("either way" if edge.get("undirected") else "")
+        table.add_row(edge["from"], edge["to"], weight)
     console().print(table)
     metrics = summary["against_target"]
     if metrics is not None:

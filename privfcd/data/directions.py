@@ -106,15 +106,20 @@ def check_linear(linear: Array, d: int) -> None:
 
 
 def _multiplied(rows: Array, linear: Array, centre: tuple[float, ...] | None) -> tuple[Array, Array, Array]:
-    """Return a unit for each row, (row / unit) A, and its length rounded up; rows of any finite size."""
+    """Return a unit for each row, (row / unit) A, and its length rounded up; rows of any finite size.
+
+    The vectors' largest entries are 1, so that neither they nor their lengths are rounded among denormal numbers.
+    """
     shifted = centred(rows, centre)
     largest = np.abs(shifted).max(axis=1, keepdims=True)
     units = np.where(largest > 0, largest, 1.0)
     vectors = (shifted / units) @ linear
     top = np.abs(vectors).max(axis=1, keepdims=True)
     safe = np.where(top > 0, top, 1.0)
-    lengths = np.linalg.norm(vectors / safe, axis=1, keepdims=True) * safe * _ROUNDED
-    return units, vectors, lengths
+    vectors = vectors / safe
+    with np.errstate(over="ignore"):
+        units = units * safe
+    return units, vectors, np.linalg.norm(vectors, axis=1, keepdims=True) * _ROUNDED
 
 
 def _mean_of_squares(vectors: Array, n: int) -> Array:

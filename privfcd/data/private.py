@@ -34,6 +34,9 @@ _UNNAMED = itertools.count(1)
 _DIRECT = 2**31
 """First part of the stream keys of releases outside an algorithm; an algorithm's keys start with a party's number."""
 
+_LATER_RUN = 2**30
+"""First part, less the run's number, of the keys of all runs on a table but the first."""
+
 
 class Mechanism(Protocol[Answer]):
     """What `PrivateTable.release` takes: a cost for a sensitivity in its norm, and a release."""
@@ -103,7 +106,7 @@ class PrivateTable:
         What one record's change is: replaced (default; the number of rows is public), or added or removed.
     declared_rows : int, optional
         The public number by which sums are divided and noise is scaled. Required for added or removed records, where
-        the true number is not public; otherwise it is the number of rows.
+        the true number is not public, at least half of that; otherwise it is the number of rows.
 
     Raises
     ------
@@ -143,6 +146,10 @@ class PrivateTable:
         self.columns: tuple[str, ...] = table.columns
         self.n_columns = len(table.columns)
         self.n_rows = len(table.rows) if declared_rows is None else checks.count("declared_rows", declared_rows)
+        if len(table.rows) > 2 * self.n_rows:
+            raise InvalidParameter(
+                f"declared_rows must be at least half of the number of rows, {len(table.rows)}, got {declared_rows!r}"
+            )
         self.ledger = ledger
         self.relation = relation
         self.bounds = _declared_bounds(bounds, self.columns)
@@ -150,6 +157,8 @@ class PrivateTable:
         self._order: list[int] | None = None
         self._encodings: tuple[tuple[list[int] | None, Encoding], ...] = ()
         self._releases = itertools.count(1)
+        self._runs = itertools.count()
+        self._run = 0
         if not own:  # a ledger made here knows no other data set
             ledger.note_rows(table.rows)
 
@@ -174,6 +183,16 @@ class PrivateTable:
         table._order = order if self._order is None else [self._order[index] for index in order]
         table.columns = tuple(columns)
         table.bounds = None if self.bounds is None else tuple(self.bounds[index] for index in order)
+        return table
+
+    def for_run(self) -> PrivateTable:
+        """Return this table for one run of an algorithm, whose noise streams are no other run's.
+
+        It shares everything else. Streams are numbered by the runs on this table, so that a table made anew gives the same
+        simulated noise again.
+        """
+        table = copy.copy(self)
+        table._run = next(self._runs)
         return table
 
     def encoded(self, encoding: Encoding) -> PrivateTable:
@@ -277,14 +296,17 @@ class PrivateTable:
     def _read(self) -> Array:
         """Return the rows, encoded, in the order of the columns; called after a charge only."""
         for order, encoding in self._encodings:
-            self._rows = encoding.apply(self._rows if order is None else self._rows[:, order])
+            made = encoding.apply(self._rows if order is None else self._rows[:, order])
+            if len(made) != len(self._rows):  # neighbours would not stay neighbours
+                raise InvalidParameter(f"{type(encoding).__name__} must give one record for each record, and does not")
+            self._rows = made
         self._encodings = ()
         if self._order is not None:
             self._rows, self._order = np.ascontiguousarray(self._rows[:, self._order]), None
         return self._rows
 
     def _stream(self, *key: int) -> NoiseStream:
-        return self.noise.stream(*key)
+        return self.noise.stream(*((_LATER_RUN + self._run, *key) if self._run else key))
 
     def _fresh_key(self) -> tuple[int, ...]:
         return (_DIRECT, zlib.crc32(self.name.encode()), next(self._releases))
@@ -335,7 +357,5 @@ def _declared_bounds(
         values = list(bounds)  # type: ignore[arg-type]
     if len(values) != len(columns):
         raise InvalidParameter(f"bounds must have one number for each of {len(columns)} columns, got {len(values)}")
-    checked = tuple(
-        checks.bound(f"bound of {column!r}", value) for column, value in zip(columns, values, strict=True)
-    )
+    checked = tuple(checks.bound(f"bound of {column!r}", value) for column, value in zip(columns, values, strict=True))
     return checked

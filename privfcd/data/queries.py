@@ -54,18 +54,18 @@ class Query(Protocol):
 
 
 def summation_slack(n: int, pairwise: bool) -> float:
-    """Return the factor by which rounding in a float sum of `n` bounded terms can stretch its sensitivity.
+    """Return the factor by which rounding in a float sum of bounded terms can stretch its sensitivity.
 
-    Both neighbours' sums are off by at most g times the sum of the terms' bounds, g = n ulp in any order and
-    (24 + log2 n) ulp where numpy sums pairwise in blocks of 128 (Higham 1993), against a sensitivity of one or two
-    terms: a relative allowance of 2 n g.
+    There may be up to 2 n terms, n being a declared number (see `PrivateTable`). Both neighbours' sums are off by at most g
+    times the sum of the terms' bounds, g = 2 n ulp in any order and (25 + log2 n) ulp where numpy sums pairwise in blocks
+    of 128 (Higham 1993), against a sensitivity of one or two terms: a relative allowance of 4 n g.
     """
-    return rounding_slack(n, 24 + math.log2(n) if pairwise else n)
+    return rounding_slack(n, 25 + math.log2(n) if pairwise else 2 * n)
 
 
 def rounding_slack(n: int, growth: float) -> float:
-    """Return the factor of `summation_slack` for sums of `n` terms in which no term passes more than `growth` additions."""
-    return 1 + 2 * n * growth * sys.float_info.epsilon
+    """Return the factor of `summation_slack` for up to 2 n terms, none of which passes more than `growth` additions."""
+    return 1 + 4 * n * growth * sys.float_info.epsilon
 
 
 @dataclass(frozen=True)
@@ -278,9 +278,9 @@ def shortened(rows: Array, row_norm: float) -> Array:
 
 
 def check_centre(centre: tuple[float, ...] | None, d: int) -> None:
-    """Raise InvalidParameter unless `centre` is None or `d` finite numbers."""
-    if centre is not None and (len(centre) != d or not np.isfinite(centre).all()):
-        raise checks.refuse("centre", centre, f"{d} finite numbers")
+    """Raise InvalidParameter unless `centre` is None or `d` numbers that any record can be shifted by."""
+    if centre is not None and (len(centre) != d or not (np.abs(centre) <= 1e50).all()):
+        raise checks.refuse("centre", centre, f"{d} numbers of at most 1e50")
 
 
 def _check_bounds(bounds: tuple[float, ...], d: int) -> None:

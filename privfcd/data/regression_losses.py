@@ -1,17 +1,19 @@
-"""The log-likelihood that a linear Gaussian regression loses by a change of its regressors, with a sensitivity by construction.
+"""What a linear Gaussian regression loses in log-likelihood by other regressors, with a sensitivity by construction.
 
-For a variable y and regressors z let v(S) = max(v0, min over ‖b‖ <= R of the mean of (y - b'z)²), y clipped to [-B_y, B_y] and z
-shortened to norm B_z. The question is (n/2) (log v(S) - log v(S0)).
+For a variable y and regressors z let v(S) = max(v0, min over ‖b‖ <= R of the mean of (y - b'z)²), y clipped to
+[-B_y, B_y] and z shortened to norm B_z. The question is (n/2) (log v(S) - log v(S0)).
 
-Sensitivity. With the clipping every squared residual lies in [0, E²], E = B_y + R B_z (E = B_y without regressors), whatever the
-rows and whichever b of the ball. So one replaced, added or removed record moves the mean, for each fixed b, by at most
-E²/n (n public and fixed); a minimum over b moves by no more than the functions that it is taken of; and so does the larger of it
-and v0. As both values are at least v0, |log v - log v'| <= log(1 + E²/(n v0)). Hence each score moves by at most
-(n/2) log(1 + E²/(n v0)) <= E²/(2 v0), and the answer by the sum of two such bounds, at most E²/v0 for equal E.
+Sensitivity. With the clipping every squared residual lies in [0, E²], E = B_y + R B_z (E = B_y without regressors),
+whatever the rows and whichever b of the ball. So one replaced, added or removed record moves the mean, for each
+fixed b, by at most E²/n (n public and fixed); a minimum over b moves by no more than the functions that it is taken
+of; and so does the larger of it and v0. As both values are at least v0, |log v - log v'| <= log(1 + E²/(n v0)).
+Hence each score moves by at most (n/2) log(1 + E²/(n v0)) <= E²/(2 v0), and the answer by the sum of two such
+bounds, at most E²/v0 for equal E.
 
-The floor v0 is what bounds it: Gaussian data have no density floor of their own, so that without clipping and floor a regret's
-sensitivity is infinite (Lemma 3.1 of I-PERI assumes a floor). The minimum over the ball is computed from the clipped moments to
-within a share `_GAP` of E², which a dual bound guarantees, and the sensitivity allows for it.
+The floor v0 is what bounds it: Gaussian data have no density floor of their own, so that without clipping and floor
+a regret's sensitivity is infinite (Lemma 3.1 of I-PERI assumes a floor). The minimum over the ball is computed from
+the clipped moments to within a share `_GAP` of E², which a dual bound guarantees, and the sensitivity allows for
+it.
 """
 
 from __future__ import annotations
@@ -114,9 +116,9 @@ class RegressionLoss:
 def least_in_ball(matrix: Array, vector: Array, constant: float, radius: float, gap: float) -> float:
     """Return a value of b'Ab - 2 h'b + c at a b of norm at most `radius`, within `gap` of the least one.
 
-    A is positive semidefinite up to rounding. For any t >= 0 the dual value c - sum h_i² / (l_i + t) - t R² is a lower bound, and
-    b(t) = (A + t)⁻¹ h reaches it up to t (R² - ‖b‖²). So where ‖b(t)‖ <= R at t = gap / R², that b will do, and otherwise t is
-    raised until the norm is R.
+    A is positive semidefinite up to rounding. For any t >= 0 the dual value c - sum h_i² / (l_i + t) - t R² is a
+    lower bound, and b(t) = (A + t)⁻¹ h reaches it up to t (R² - ‖b‖²). So where ‖b(t)‖ <= R at t = gap / R², that b
+    will do, and otherwise t is raised until the norm is R.
     """
     values, vectors = np.linalg.eigh(matrix)
     values, rotated = np.maximum(values, 0.0), vectors.T @ vector

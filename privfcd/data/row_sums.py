@@ -27,8 +27,8 @@ LARGEST = sys.float_info.max
 
 
 def blocked_slack(n: int) -> float:
-    """Return the factor by which rounding can stretch the sensitivity of sums of `n` bounded terms made here."""
-    return rounding_slack(n, BLOCK + math.ceil(n / BLOCK))
+    """Return the factor by which rounding can stretch the sensitivity of sums of up to 2 `n` bounded terms made here."""
+    return rounding_slack(n, BLOCK + math.ceil(2 * n / BLOCK))
 
 
 def predictions(rows: Array, centre: Array, weights: Array, kernels: Kernels | None) -> Array:

@@ -8,6 +8,9 @@ from privfcd.studies.accounting import accounting
 from privfcd.studies.audits import audits
 from privfcd.studies.bench import bench
 from privfcd.studies.faults.command import faults
+from privfcd.studies.flower import flower
+from privfcd.studies.fedacd import fedacd
+from privfcd.studies.iperi import iperi
 from privfcd.studies.ledger import ledger
 from privfcd.studies.moments import moments
 from privfcd.studies.paper.convergence import figure1, figure5, figure6
@@ -26,6 +29,9 @@ studies.add_command(accounting)
 studies.add_command(audits)
 studies.add_command(bench)
 studies.add_command(faults)
+studies.add_command(flower)
+studies.add_command(fedacd)
+studies.add_command(iperi)
 studies.add_command(ledger)
 studies.add_command(moments)
 for command in (table1, figure1, figure2, figure3, figure4, figure5, figure6, figure7, figure8, sachs):

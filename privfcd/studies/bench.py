@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import click
 
-from privfcd.studies import bench_descent, bench_learning
+from privfcd.studies import bench_descent, bench_fedacd, bench_iperi, bench_learning
 from privfcd.studies.bench_noise import main
 
 
@@ -34,4 +34,20 @@ def descent(quick: bool) -> None:
 def learning(quick: bool) -> None:
     """Fed-Sparse-BNSL and Fed-BNSL against a plain port, and against d and n. Exit code 1 if an aim is missed."""
     if not bench_learning.main(quick):
+        raise click.exceptions.Exit(1)
+
+
+@bench.command()
+@click.option("--quick", is_flag=True, help="Up to p = 10, one instance a size, where aims say nothing.")
+def iperi(quick: bool) -> None:
+    """PERI and I-PERI against p, from 5 to 100. Exit code 1 if an aim is missed."""
+    if not bench_iperi.main(quick):
+        raise click.exceptions.Exit(1)
+
+
+@bench.command()
+@click.option("--quick", is_flag=True, help="One instance, one repetition.")
+def fedacd(quick: bool) -> None:
+    """FedACD: a Fisher's z skeleton against causal-learn's, and whole runs. Exit code 1 if an aim is missed."""
+    if not bench_fedacd.main(quick):
         raise click.exceptions.Exit(1)

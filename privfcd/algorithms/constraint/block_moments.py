@@ -163,9 +163,9 @@ class BlockMoments:
         cross = one.transpose(0, 2, 1) @ inner @ other
         spread = np.full(cross.shape, 1 / self.moments.rows)
         if not self.moments.exact:
-            spread += self._noise_variances(columns, np.repeat(one, right, axis=2), np.tile(other, (1, 1, left))).reshape(
-                cross.shape
-            )
+            spread += self._noise_variances(
+                columns, np.repeat(one, right, axis=2), np.tile(other, (1, 1, left))
+            ).reshape(cross.shape)
         degrees = (ones * others).astype(np.float64)
         return np.where(degrees > 0, chi_square_tail((cross**2 / spread).sum(axis=(1, 2)), degrees), np.nan)
 

@@ -89,7 +89,7 @@ class FisherZ:
         matrix: Array = self._matrix  # type: ignore[attr-defined]
         inner = matrix[tests[:, :, None], tests[:, None, :]]
         contrasts, known = _contrasts(inner)
-        covariance = np.einsum("mka,mkl,mlb->mab", contrasts, inner, contrasts)
+        covariance = contrasts.transpose(0, 2, 1) @ (inner @ contrasts)
         variances = np.maximum(covariance[:, [0, 1], [0, 1]], 0.0)
         known &= (variances > 1e-12 * inner[:, [0, 1], [0, 1]]).all(axis=1)
         scale = np.sqrt(np.where(variances > 0, variances, 1.0))

@@ -12,6 +12,10 @@ from privfcd.moments import Moments, NoiseTerm
 Array = NDArray[np.float64]
 
 
+LEAST, TINY = 1e-14, 1e-200
+"""Exact variances below this share of the largest one, or all of them below this, are none."""
+
+
 @dataclass(frozen=True, eq=False)
 class Law:
     """Second moments S with the law of their error.
@@ -36,7 +40,12 @@ class Law:
         """Return the law of `moments`; terms whose entries differ are replaced by the isotropic term next to them."""
         d = len(moments.columns)
         spreads = [spread for term in moments.noise if (spread := _spread(term, d)).any()]
-        return cls(moments.matrix, moments.rows, tuple(spreads))
+        matrix = moments.matrix
+        largest = float(np.abs(np.diag(matrix)).max(initial=0.0))
+        if not spreads:  # variables without variation are lifted to rounding level, where they have no parents
+            least = LEAST * largest if largest > TINY else 1.0
+            matrix = matrix + np.diag(np.where(np.diag(matrix) < least, least, 0.0))
+        return cls(matrix, moments.rows, tuple(spreads))
 
     def residual_variances(self, weights: Array) -> tuple[Array, Array]:
         """Return the variance of x - x B for weights B, as the moments say, and the standard deviation of its noise."""

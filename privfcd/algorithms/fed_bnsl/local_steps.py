@@ -3,7 +3,7 @@
 Both minimise f(B) = tr((I - B)'S(I - B)) / 2 + tr(beta'(B - W)) + rho2/2 ‖B - W‖², S the second moments, whose gradient is
 H B - R with H = S + rho2 I and R = S + rho2 W - beta. They see nothing of the rows but S.
 
-- Closed form (Ng and Zhang 2022; the paper's equation 10): B = H⁻¹R, its diagonal free. H is factored once.
+- Closed form (Ng and Zhang 2022; the paper's equation 10): B = H⁻¹R, its diagonal free. S is factored once.
 - Frank-Wolfe (Jaggi 2013; the paper's C.1): each column of B, its diagonal 0, is confined to an l1 ball of radius r,
   which is the lasso of one variable on the others in its constrained form. A step takes a column towards the ball's
   vertex ±r e_i that the gradient favours, and goes as far as f falls: it makes one more entry of a column non-zero.
@@ -15,7 +15,7 @@ from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.linalg import cho_factor, cho_solve
+from scipy.linalg import eigh
 
 Array = NDArray[np.float64]
 
@@ -41,11 +41,14 @@ class ClosedForm:
     def __init__(self, moments: Array, rho2: float) -> None:
         self._moments = moments
         self._rho2 = rho2
-        self._factor = cho_factor(moments + rho2 * np.eye(len(moments)), lower=True)
+        # not by Cholesky: rounding can leave eigenvalues of a large S below -rho2
+        values, self._vectors = eigh(moments)
+        self._inverse = 1 / (np.maximum(values, 0.0) + rho2)
 
     def solve(self, consensus: Array, dual: Array) -> Array:
         """See `LocalSolver.solve`; the diagonal is free."""
-        return np.asarray(cho_solve(self._factor, self._moments + self._rho2 * consensus - dual))
+        pull = self._moments + self._rho2 * consensus - dual
+        return np.asarray(self._vectors @ (self._inverse[:, None] * (self._vectors.T @ pull)))
 
 
 class FrankWolfe:

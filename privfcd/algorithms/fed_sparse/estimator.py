@@ -127,7 +127,7 @@ class FedSparseBNSL(Estimator):
     privacy_report_ : list of PrivacyReport or None
         One for each party; None for moments.
     privacy_spent_ : tuple of float or None
-        (epsilon, delta) that holds for every party: the largest of each; None for moments.
+        (epsilon, delta) that holds for every party: the largest of each; (0, 0) for moments.
     feature_names_in_, n_features_in_
         As in scikit-learn.
     """
@@ -321,7 +321,7 @@ def _planned_epsilon(table: PrivateTable, epsilon: float | None) -> float:
     if left is None:
         return 1.0
     if left.rho is not None:
-        return zcdp_to_epsilon(left.rho, 1 / table.n_rows**2)
+        return zcdp_to_epsilon(left.rho, 1 / max(table.n_rows, 2) ** 2)
     return left.epsilon or 1.0
 
 

@@ -40,7 +40,7 @@ class FedSparseParty:
     """
 
     def __init__(self, table: PrivateTable, index: int) -> None:
-        self._table = table
+        self._table = table.for_run()
         self._index = index
         self._settings: Settings | None = None
         self.plan: ReleasePlan | None = None

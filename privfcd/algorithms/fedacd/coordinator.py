@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -57,12 +57,15 @@ class FedACDCoordinator:
     def run(self, federation: Federation) -> Outcome:
         """Offer, charge, vote layer by layer until no variable has more neighbours than a set needs, and orient."""
         began = time.perf_counter()
-        federation.ask(messages.Offer(self._settings, self._columns))
+        settings = self._settings
+        if len(federation.names) == 1:  # a mask leaves the answer to others, and there are none
+            settings = replace(settings, mask_rate=0.0)
+        federation.ask(messages.Offer(settings, self._columns))
         federation.ask(messages.Charge())
         d = len(self._columns)
         adjacent: Edges = ~np.eye(d, dtype=np.bool_)
         layers: list[LayerRecord] = []
-        for size in range(self._settings.largest + 1):
+        for size in range(settings.largest + 1):
             if int(adjacent.sum(axis=1).max(initial=0)) <= size:
                 break
             answers = expect(federation, messages.Layer(size, adjacent), messages.EdgeVotes)
@@ -85,6 +88,6 @@ class FedACDCoordinator:
         graphs = expect(federation, messages.Orient(adjacent), messages.Arcs)
         for name, graph in zip(federation.names, graphs, strict=True):
             graph.check(adjacent, name)
-        arcs = counted_arcs([graph.matrix for graph in graphs], self._settings.quorum)
+        arcs = counted_arcs([graph.matrix for graph in graphs], settings.quorum)
         federation.ask(messages.Finish())
         return Outcome(adjacent, arcs, layers)

@@ -2,31 +2,34 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
+from statistics import median
 from typing import Any, Self
 
 import numpy as np
+from numpy.typing import NDArray
 
 from privfcd import checks
-from privfcd.accounting.privacy_report import PrivacyReport, report_on
+from privfcd.accounting.privacy_report import PrivacyReport
 from privfcd.algorithms.base import Estimator
-from privfcd.algorithms.fedacd.coordinator import FedACDCoordinator, LayerRecord
+from privfcd.algorithms.constraint.block_moments import BlockMoments
+from privfcd.algorithms.fedacd.coordinator import FedACDCoordinator, LayerRecord, Outcome
+from privfcd.algorithms.fedacd.levels import Levels, declared_levels, encoded_variables
 from privfcd.algorithms.fedacd.party import FedACDParty
-from privfcd.algorithms.fedacd.settings import Settings
+from privfcd.algorithms.fedacd.settings import EXACT_ALPHA, Settings, noisy_alpha
 from privfcd.algorithms.fedacd.votes import CountedArcs
 from privfcd.algorithms.inputs import aligned, checked_tables, moments_given
-from privfcd.algorithms.release import release_moments
-from privfcd.algorithms.results import store_graph, store_privacy
-from privfcd.data.encoding import CONSTANT, Contrasts
+from privfcd.algorithms.release.gather import RELEASES, Gathered, centring, gather
+from privfcd.algorithms.results import store_graph, store_privacy, table_report
+from privfcd.algorithms.scores import effective_rows
+from privfcd.data.encoding import Contrasts
 from privfcd.data.private import PrivateTable
 from privfcd.errors import InvalidParameter
 from privfcd.federation.local import LocalFederation
 from privfcd.moments import Moments, pooled
 
 COMBINE = ("auto", "vote", "sum")
-
-Levels = int | Sequence[int | None] | Mapping[str, int | None]
 
 
 class FedACD(Estimator):
@@ -45,8 +48,9 @@ class FedACD(Estimator):
     levels : int, sequence or mapping of column to int, optional
         Declared number of levels of each discrete column, public, values 0, 1, ...; None for continuous columns. All
         columns must be of one kind.
-    alpha : float
-        Level of the tests, in (0, 1).
+    alpha : float, optional
+        Level of the tests, in (0, 1). By default 0.01 on exact answers; more on noisy ones, see
+        `noisy_alpha`: where noise takes power, edges are lost rather than invented.
     largest : int
         Size of the largest conditioning set.
     mask_rate : float
@@ -64,18 +68,24 @@ class FedACD(Estimator):
     sample_size : float
         Equivalent sample size of the BDeu score.
     release : str
-        What tables with a budget release: `"preconditioned"`, `"covariance"` or `"auto"`.
-    center : bool
-        Whether continuous columns' means are taken off first; paid for, on tables with a budget.
+        What tables release: `"preconditioned"`, `"covariance"`, `"exact"` (open tables), or `"auto"`. Open tables of
+        discrete columns answer with contingency tables under `"auto"` and `"exact"`.
+    sum : str
+        `"per-party"`, or `"trusted"`: one noise for the sum over all tables, see `release_moments`.
+    center : bool, optional
+        Whether continuous columns' means are taken off first; paid for, on tables with a budget. By default on for tables.
     row_norm, epsilon, delta : float, optional
-        Of `release_moments`.
+        Of `release_moments`. The row norm of discrete columns is known from their levels.
 
     Attributes
     ----------
     causal_graph_ : networkx.DiGraph
         Acyclic; `weight` is the number of parties that have the arc.
     adjacency_matrix_ : ndarray of shape (d, d)
-        Entry [i, j] is the number of parties with i -> j, for the arcs of the graph.
+        Entry [i, j] is the number of parties with i -> j, for the arcs of the graph; of an arc that was turned, the
+        number with the other direction.
+    alpha_ : float
+        The tests' level.
     skeleton_ : ndarray of bool, shape (d, d)
         After the last layer.
     votes_ : CountedArcs
@@ -84,15 +94,17 @@ class FedACD(Estimator):
     history_ : list of dict
         A row a layer.
     moments_ : Moments or None
-        What was released, of all rows.
+        What was released, of all rows: another fit to them costs nothing. None where every party kept its own.
     rule_, bytes_exchanged_, privacy_report_, privacy_spent_, feature_names_in_, n_features_in_
         As of the other estimators.
     """
 
+    adjacency_matrix_: NDArray[np.float64]
+
     def __init__(
         self,
         levels: Levels | None = None,
-        alpha: float = 0.01,
+        alpha: float | None = None,
         largest: int = 3,
         mask_rate: float = 0.6,
         quorum: float = 0.0,
@@ -101,7 +113,8 @@ class FedACD(Estimator):
         per_cell: float = 5.0,
         sample_size: float = 10.0,
         release: str = "auto",
-        center: bool = True,
+        sum: str = "per-party",
+        center: bool | None = None,
         row_norm: float | None = None,
         epsilon: float | None = None,
         delta: float | None = None,
@@ -116,6 +129,7 @@ class FedACD(Estimator):
         self.per_cell = per_cell
         self.sample_size = sample_size
         self.release = release
+        self.sum = sum
         self.center = center
         self.row_norm = row_norm
         self.epsilon = epsilon
@@ -135,38 +149,48 @@ class FedACD(Estimator):
         """
         if self.combine not in COMBINE:
             raise checks.refuse("combine", self.combine, "one of " + ", ".join(COMBINE))
-        if not isinstance(self.center, bool):
-            raise checks.refuse("center", self.center, "True or False")
-        parts = moments_given(source)
-        if parts is not None:
-            self._refuse_release_options()
-            names = tuple(self._variables(parts[0].columns))
-            settings = self._settings(names)
-            outcome, federation = self._vote(self._own(parts, names), names, settings)
-            reports: list[PrivacyReport] | None = None
-            sent = federation.bytes_exchanged
-            self.rule_: dict[str, Any] = {}
+        if self.release not in RELEASES:
+            raise checks.refuse("release", self.release, "one of " + ", ".join(RELEASES))
+        center = centring(self.center, source)
+        given = moments_given(source)
+        tables = checked_tables(source) if given is None else []
+        if given is None:
+            names, exact = tables[0].columns, all(table.open for table in tables)
         else:
-            tables = checked_tables(source)
-            names = tables[0].columns
-            if CONSTANT in names:
-                raise checks.refuse("columns", list(names), f"names other than {CONSTANT!r}")
-            settings = self._settings(names)
-            exact = all(table.open for table in tables)
-            if exact and settings.levels is not None and self.combine != "sum":
-                outcome, federation, reports = self._vote_on_rows(tables, names, settings)
-                self.moments_: Moments | None = None
-                self.rule_, sent = {}, federation.bytes_exchanged
-            else:
-                parts, reports, released = self._release(tables, names, settings, exact)
-                outcome, federation = self._vote(parts, names, settings)
-                sent = released + federation.bytes_exchanged
-        self._store(outcome, names, reports, sent)
+            names = given[0].columns if self.levels is None else encoded_variables(given[0].columns)
+            exact = all(part.exact for part in given)
+        settings = self._settings(names)
+        if settings.levels is not None and self.center:
+            raise checks.refuse(
+                "center", self.center, "left out for discrete columns, whose marginals hold their means"
+            )
+        if settings.levels is not None:
+            center = False
+        self.moments_: Moments | None = None
+        self.rule_: dict[str, Any] = {}
+        if tables and exact and settings.levels and self.combine != "sum" and self.release in ("auto", "exact"):
+            outcome, reports, sent = self._vote_on_rows(tables, names, settings)
+            self._store(outcome, names, reports, sent)
+            return self
+        if given is None:
+            gathered = self._release(tables, names, settings, center)
+        else:
+            gathered = gather(given, self.release, **self._options(center))
+        voters = gathered.parts
+        if self.combine == "sum" or (self.combine == "auto" and not exact):
+            voters = (pooled(voters),)
+        outcome, sent = self._vote(voters, names, settings)
+        if len(voters) == 1:
+            self.moments_ = voters[0]
+        elif not (tables and exact):  # exact moments of a party stay there
+            self.moments_ = gathered.moments
+        self.rule_ = gathered.rule
+        self._store(outcome, names, gathered.reports, gathered.bytes_exchanged + sent)
         return self
 
     def _settings(self, names: Sequence[str]) -> Settings:
         return Settings(
-            alpha=self.alpha,
+            alpha=EXACT_ALPHA if self.alpha is None else self.alpha,
             largest=self.largest,
             mask_rate=self.mask_rate,
             quorum=self.quorum,
@@ -176,87 +200,82 @@ class FedACD(Estimator):
             levels=declared_levels(self.levels, names),
         )
 
-    def _variables(self, columns: Sequence[str]) -> list[str]:
-        """Return the variables of moments: their columns, or the discrete ones that these encode."""
-        if self.levels is None:
-            return list(columns)
-        return list(dict.fromkeys(column.rpartition(":")[0] for column in columns if column != CONSTANT))
-
-    def _refuse_release_options(self) -> None:
-        if self.release != "auto":
-            raise checks.refuse("release", self.release, "'auto' for Moments, which were released before")
-        for name in ("row_norm", "epsilon", "delta"):
-            if getattr(self, name) is not None:
-                raise checks.refuse(name, getattr(self, name), "left out for Moments, which were released before")
+    def _options(self, center: bool) -> dict[str, Any]:
+        """Return the options of a release that were set; moments, which were released before, take none."""
+        options: dict[str, Any] = {"center": center}
+        options.update({name: getattr(self, name) for name in ("row_norm", "epsilon", "delta")})
+        if self.sum != "per-party":
+            options["sum"] = self.sum
+        return options
 
     def _release(
-        self, tables: list[PrivateTable], names: tuple[str, ...], settings: Settings, exact: bool
-    ) -> tuple[list[Moments], list[PrivacyReport], int]:
+        self, tables: list[PrivateTable], names: tuple[str, ...], settings: Settings, center: bool
+    ) -> Gathered:
         """Release moments of the tables, of encoded ones for discrete columns."""
-        options: dict[str, Any] = {"epsilon": self.epsilon, "delta": self.delta, "row_norm": self.row_norm}
-        method = None if self.release == "auto" else self.release
-        center = self.center
-        if settings.levels is not None:
-            encoding = Contrasts(settings.levels)
-            tables = [table.reordered(names).encoded(encoding) for table in tables]
-            center = False
-            if not exact and method in (None, "covariance"):
-                method = "covariance"
-                options["row_norm"] = encoding.row_norm if self.row_norm is None else self.row_norm
-        stay = exact and self.combine != "sum"
-        release = release_moments(tables, method=method, send=not stay, center=center, **options)
-        self.rule_ = release.rule
-        parts = self._own(list(release.parts), names)
-        self.moments_ = None if stay else release.moments
-        return parts, release.privacy_report, release.bytes_exchanged
-
-    def _own(self, parts: list[Moments], names: tuple[str, ...]) -> list[Moments]:
-        """Return each voter's moments: the parties', or their sum."""
-        noisy = any(not part.exact for part in parts)
-        if self.combine == "sum" or (self.combine == "auto" and noisy):
-            parts = [pooled(parts)]
-        self.moments_ = parts[0] if len(parts) == 1 else None
-        return parts
-
-    def _vote(self, parts: list[Moments], names: tuple[str, ...], settings: Settings) -> tuple[Any, LocalFederation]:
-        order = sorted(names)
-        sorted_settings = _reordered(settings, names, order)
-        if len(parts) == 1:  # a mask leaves the answer to others, and there are none
-            sorted_settings = replace(sorted_settings, mask_rate=0.0)
+        options, release = self._options(center), self.release
+        exact = all(table.open for table in tables)
+        # one order of columns for the noise too, whatever the tables' own
+        order = tuple(sorted(names))
+        tables = [table.reordered(order) for table in tables]
+        options["send"] = not exact or self.combine == "sum"
         if settings.levels is None:
-            sources = [aligned(part, tuple(order)) for part in parts]
-        else:
-            columns = Contrasts(sorted_settings.levels or ()).columns(tuple(order))
-            sources = [aligned(part, columns) for part in parts]
-        parties = [FedACDParty(source, f"party-{index}") for index, source in enumerate(sources, start=1)]
+            return gather(tables, release, **options)
+        encoding = Contrasts(_reordered(settings, names, order).levels or ())
+        if not exact and release in ("auto", "covariance"):
+            release = "covariance"
+            options["row_norm"] = encoding.row_norm if self.row_norm is None else self.row_norm
+        gathered = gather([table.encoded(encoding) for table in tables], release, **options)
+        declared = {"levels": dict(zip(order, encoding.levels, strict=True))}
+        reports = [replace(report, declared={**report.declared, **declared}) for report in gathered.reports or ()]
+        return replace(gathered, reports=reports)
+
+    def _vote(self, voters: Sequence[Moments], names: Sequence[str], settings: Settings) -> tuple[Outcome, int]:
+        order = tuple(sorted(names))
+        settings = _reordered(settings, names, order)
+        columns = order
+        if settings.levels is not None:
+            columns = Contrasts(settings.levels).columns(order)
+            if sorted(voters[0].columns) != sorted(columns):
+                raise InvalidParameter(
+                    f"levels must be those of the encoding of the moments, whose columns are {list(voters[0].columns)}, "
+                    f"got {dict(zip(order, settings.levels, strict=True))}"
+                )
+        if self.alpha is None and not all(part.exact for part in voters):
+            rows = median(_effective_rows(part, settings) for part in voters)
+            settings = replace(settings, alpha=noisy_alpha(rows, len(order)))
+        self.alpha_ = settings.alpha
+        parties = [
+            FedACDParty(aligned(part, columns), f"party-{number}") for number, part in enumerate(voters, start=1)
+        ]
         federation = LocalFederation(parties)
-        return FedACDCoordinator(sorted_settings, tuple(order)).run(federation), federation
+        outcome = FedACDCoordinator(settings, order).run(federation)
+        return outcome, 0 if len(parties) == 1 else federation.bytes_exchanged
 
     def _vote_on_rows(
-        self, tables: list[PrivateTable], names: tuple[str, ...], settings: Settings
-    ) -> tuple[Any, LocalFederation, list[PrivacyReport]]:
-        order = sorted(names)
+        self, tables: list[PrivateTable], names: Sequence[str], settings: Settings
+    ) -> tuple[Outcome, list[PrivacyReport], int]:
+        for name, value in self._options(False).items():
+            if value is not None and value is not False:
+                raise checks.refuse(name, value, "left out for tables without a budget, which answer exactly")
+        self.alpha_ = settings.alpha
+        order = tuple(sorted(names))
         parties = [FedACDParty(table, table.name) for table in tables]
         federation = LocalFederation(parties)
-        outcome = FedACDCoordinator(_reordered(settings, names, order), tuple(order)).run(federation)
-        reports = []
-        for party, table in zip(parties, tables, strict=True):
-            assert party.reservation is not None
-            declared = {"rows": table.n_rows, "columns": list(table.columns), "levels": list(settings.levels or ())}
-            reports.append(
-                report_on(
-                    party.reservation,
-                    delta=None,
-                    relation=table.relation,
-                    noise="none: exact answers",
-                    secure=False,
-                    declared=declared,
-                    assumptions=(),
-                )
-            )
-        return outcome, federation, reports
+        outcome = FedACDCoordinator(_reordered(settings, names, order), order).run(federation)
+        declared = {"levels": dict(zip(names, settings.levels or (), strict=True))}
+        reports = [
+            table_report(table, party.paid, delta=None, declared=declared, assumptions=())
+            for party, table in zip(parties, tables, strict=True)
+        ]
+        return outcome, reports, federation.bytes_exchanged
 
-    def _store(self, outcome: Any, names: tuple[str, ...], reports: list[PrivacyReport] | None, sent: int) -> None:
+    def _store(
+        self,
+        outcome: Outcome,
+        names: Sequence[str],
+        reports: list[PrivacyReport] | None,
+        sent: int,
+    ) -> None:
         place = np.argsort(np.argsort(np.array(names, dtype=object)))
         back = np.ix_(place, place)
         weights = np.where(outcome.arcs.matrix, np.maximum(outcome.arcs.support, outcome.arcs.support.T), 0)
@@ -270,7 +289,7 @@ class FedACD(Estimator):
             support=outcome.arcs.support[back],
             turned=[(int(own[i]), int(own[j])) for i, j in outcome.arcs.turned],
         )
-        self.layers_: list[LayerRecord] = outcome.layers
+        self.layers_: list[LayerRecord] = [replace(record, adjacent=record.adjacent[back]) for record in outcome.layers]
         self.history_ = [
             {
                 "layer": record.size,
@@ -285,38 +304,10 @@ class FedACD(Estimator):
         self.bytes_exchanged_ = sent
 
 
-def declared_levels(levels: Levels | None, names: Sequence[str]) -> tuple[int, ...] | None:
-    """Return a number of levels for each column, or None where all are continuous.
-
-    Raises
-    ------
-    InvalidParameter
-        Some columns are discrete and others continuous, or a column has no declaration.
-    """
-    if levels is None:
-        return None
-    values: list[Any]
-    if isinstance(levels, Mapping):
-        if sorted(levels) != sorted(names):
-            raise checks.refuse("levels", dict(levels), f"one number for each of the columns {list(names)}")
-        values = [levels[name] for name in names]
-    elif isinstance(levels, int) and not isinstance(levels, bool):
-        values = [levels] * len(names)
-    elif isinstance(levels, Sequence) and not isinstance(levels, str):
-        values = list(levels)
-    else:
-        raise checks.refuse("levels", levels, "a number, one for each column, or None for continuous columns")
-    if len(values) != len(names):
-        raise InvalidParameter(f"levels must have one number for each of {len(names)} columns, got {len(values)}")
-    continuous = [name for name, value in zip(names, values, strict=True) if value is None]
-    if len(continuous) == len(names):
-        return None
-    if continuous:
-        raise InvalidParameter(
-            f"levels must be given for all columns or for none, got none for {continuous}: discrete and continuous columns "
-            "together are not supported; cut continuous ones at public values, or leave columns out"
-        )
-    return tuple(checks.count(f"levels of {name!r}", value, least=2) for name, value in zip(names, values, strict=True))
+def _effective_rows(moments: Moments, settings: Settings) -> float:
+    if settings.levels is None:
+        return effective_rows(moments)
+    return BlockMoments(moments, Contrasts(settings.levels)).rows
 
 
 def _reordered(settings: Settings, names: Sequence[str], order: Sequence[str]) -> Settings:

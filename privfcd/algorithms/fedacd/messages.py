@@ -95,6 +95,13 @@ class Finish(Empty):
     """To the parties: the run is over. Answered by `Empty`."""
 
 
+def check_skeleton(adjacent: Edges, d: int, receiver: str) -> None:
+    """Raise PartyFailed unless `adjacent` is a skeleton on `d` variables."""
+    matrix = np.asarray(adjacent)
+    if matrix.shape != (d, d) or matrix.dtype != np.bool_ or (matrix != matrix.T).any() or matrix.diagonal().any():
+        raise PartyFailed(f"{receiver} was sent a skeleton of shape {matrix.shape} that is none on {d} variables")
+
+
 def _pair_bytes(matrix: NDArray[np.generic], bits: int) -> int:
     d = len(matrix)
     return math.ceil(bits * d * (d - 1) / 2 / 8)

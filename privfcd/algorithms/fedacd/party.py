@@ -61,6 +61,13 @@ class FedACDParty:
         """See `Party.name`."""
         return self._name
 
+    @property
+    def paid(self) -> Reservation:
+        """What was charged for this run."""
+        if self.reservation is None:
+            raise PartyFailed(f"{self.name} was not charged")
+        return self.reservation
+
     def answer(self, message: Message) -> Message:
         """See `Party.answer`."""
         match message:
@@ -108,6 +115,7 @@ class FedACDParty:
         settings = self._agreed()
         if self._test is None:
             raise PartyFailed(f"{self.name} was asked to vote before it was charged")
+        messages.check_skeleton(message.adjacent, self._test.d, self.name)
         skeleton = Skeleton(message.adjacent.copy())
         run = run_reference_layer if settings.variant == "reference" else run_layer
         run(skeleton, self._test, settings.alpha, message.size)
@@ -118,6 +126,7 @@ class FedACDParty:
     def _orient(self, message: messages.Orient) -> messages.Arcs:
         if self._score is None:
             raise PartyFailed(f"{self.name} was asked to orient before it was charged")
+        messages.check_skeleton(message.adjacent, self._score.d, self.name)
         climb = hill_climb(self._score, message.adjacent)
         self._note("orientation")
         return messages.Arcs(climb.matrix())

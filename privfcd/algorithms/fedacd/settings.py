@@ -36,3 +36,19 @@ class Settings:
         checks.positive("sample_size", self.sample_size)
         for level in self.levels or ():
             checks.count("levels", level, least=2)
+
+
+EXACT_ALPHA = 0.01
+ALPHA_ROWS, NOISY_ALPHA, FALSE_EDGES = 50.0, 0.3, 6.0
+"""With noise the default level is ALPHA_ROWS / effective rows, at most NOISY_ALPHA, and so that a layer leaves a variable
+at most FALSE_EDGES false edges on average. Chosen on seeds from 1000 on."""
+
+
+def noisy_alpha(effective_rows: float, d: int) -> float:
+    """Return the default level of tests on noisy moments of `d` variables.
+
+    The fewer rows the answers are worth, the more edges are missed at a fixed level: the level grows as their number
+    falls, and is that of exact answers for 5000 rows or more.
+    """
+    most = min(NOISY_ALPHA, FALSE_EDGES / max(d - 1, 1))
+    return max(EXACT_ALPHA, min(most, ALPHA_ROWS / effective_rows))

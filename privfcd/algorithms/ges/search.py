@@ -63,8 +63,8 @@ def greedy_search(
 ) -> SearchResult:
     """Search from `start` (the empty graph by default) until no operator improves the score.
 
-    Forward, backward and, with `turning`, turning phases are repeated until a whole turn changes nothing. No class is entered
-    twice, so that the search ends for scores too that differ within a class.
+    Forward, backward and, with `turning`, turning phases are repeated until a whole turn changes nothing. No class
+    is entered twice, so that the search ends for scores too that differ within a class.
 
     Parameters
     ----------

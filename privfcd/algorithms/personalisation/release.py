@@ -185,7 +185,7 @@ def _report(table: PrivateTable, plan: TablePlan, reservation: Reservation, sett
         table,
         reservation,
         delta=settings.delta if plan.delta is None else plan.delta,
-        declared={} if settings.row_norm is None else {"row_norms": settings.row_norm},
+        declared={} if settings.row_norm is None or table.open else {"row_norms": settings.row_norm},
         assumptions=(*ASSUMPTIONS, "The graph was public before this run."),
     )
 

@@ -62,14 +62,16 @@ class PersonalWeights:
 
 def structure_of(model: Any) -> tuple[tuple[str, ...], Array]:
     """Return the names and the weights of a fitted estimator, or of a graph."""
-    if hasattr(model, "adjacency_matrix_"):
-        return tuple(str(name) for name in model.feature_names_in_), np.asarray(model.adjacency_matrix_)
-    if hasattr(model, "get_params"):
+    if hasattr(model, "get_params") and not hasattr(model, "adjacency_matrix_"):
         raise InvalidParameter(f"model must be fitted first, got {model!r}")
-    names = tuple(getattr(model, "nodes", ()))
-    weights = from_networkx(model, names)
+    if hasattr(model, "adjacency_matrix_"):
+        names = tuple(str(name) for name in model.feature_names_in_)
+        weights = np.array(model.adjacency_matrix_, dtype=np.float64)
+    else:
+        names = tuple(getattr(model, "nodes", ()))
+        weights = from_networkx(model, names)
     if not is_acyclic(weights):
-        raise checks.refuse("model", model, "an acyclic graph")
+        raise checks.refuse("model", model, "an acyclic graph, every edge with one direction")
     return names, weights
 
 

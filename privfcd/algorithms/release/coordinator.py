@@ -62,15 +62,28 @@ class ReleaseCoordinator:
 
     def run(self, federation: Federation, quotes: list[messages.Quote]) -> Outcome:
         """Agree on a plan, charge the parties, do the releases, and return what came of them."""
+        shares = self.plan(federation, quotes)
+        self.charge(federation)
+        return self.release(federation, quotes, shares)
+
+    def plan(self, federation: Federation, quotes: list[messages.Quote]) -> dict[str, float]:
+        """Agree on all releases of the run with their shares of mu²; every ledger is asked, none is charged."""
         shares = self._shares(quotes)
+        expect(federation, messages.Plan(tuple(shares.items())), Empty)
+        return shares
+
+    def charge(self, federation: Federation) -> None:
+        """Charge the parties for the plan; no row is read."""
+        expect(federation, messages.Charge(), Empty)
+
+    def release(self, federation: Federation, quotes: list[messages.Quote], shares: dict[str, float]) -> Outcome:
+        """Do the releases that were charged for, and return what came of them."""
         rule: dict[str, Any] = {
             "method": self._settings.method,
             "rows": [quote.n_rows for quote in quotes],
             "mu": [quote.mu for quote in quotes],
             "shares of mu²": dict(shares),
         }
-        expect(federation, messages.Plan(tuple(shares.items())), Empty)
-        expect(federation, messages.Charge(), Empty)
         if not self._settings.send:
             expect(federation, messages.AskOwn(), Empty)
             federation.ask(messages.Finish())

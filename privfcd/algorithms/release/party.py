@@ -41,7 +41,7 @@ class ReleaseParty:
     """
 
     def __init__(self, tables: Sequence[PrivateTable], index: int) -> None:
-        self._tables = list(tables)
+        self._tables = [table.for_run() for table in tables]
         self._index = index
         self._settings: ReleaseSettings | None = None
         self._plans: list[TablePlan] | None = None

@@ -187,7 +187,8 @@ def _numbers(name: str, values: Any) -> tuple[float, ...]:
 def _report(
     party: ReleaseParty, index: int, table: PrivateTable, settings: ReleaseSettings, rule: dict[str, Any]
 ) -> PrivacyReport:
-    declared = {name: getattr(settings, name) for name in ("row_norm", "centre") if getattr(settings, name) is not None}
+    used = ("centre",) if table.open else ("row_norm", "centre")  # exact moments are not clipped
+    declared = {name: getattr(settings, name) for name in used if getattr(settings, name) is not None}
     delta = party.plans[index].delta
     return table_report(
         table,

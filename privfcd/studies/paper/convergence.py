@@ -8,7 +8,7 @@ from statistics import fmean
 
 import click
 
-from privfcd.studies.paper.experiments import Experiment, Outcome
+from privfcd.studies.paper.experiments import PARTIES, Experiment, Outcome
 from privfcd.studies.paper.output import Sink, finish, grouped, print_paired, print_table, run_all, study_options
 from privfcd.studies.paper.pictures import PANELS, draw_lines, lines_over_rounds
 
@@ -65,6 +65,7 @@ def figure1(
                         20,
                         seed,
                         label=method + suffix,
+                        parties=5 if mixed else PARTIES,
                         heterogeneous=mixed,
                         parameters=parameters,
                         rounds=rounds,
@@ -72,7 +73,7 @@ def figure1(
                 )
     outcomes = run_all(experiments, jobs)
     pairs = (("Fed-Sparse-BNSL", "Fed-BNSL"), ("Fed-Sparse-BNSL, heterogeneous", "Fed-BNSL, heterogeneous"))
-    Study("Figure 1: convergence, d = 20, 8 parties of 5000 rows", pairs).finish(outcomes, sink)
+    Study("Figure 1: convergence, d = 20, 8 parties of 5000 rows (heterogeneous: 5)", pairs).finish(outcomes, sink)
 
 
 @click.command()

@@ -51,6 +51,8 @@ class Experiment:
         Of the estimator, where they differ from its defaults.
     rounds : tuple of int
         After which rounds the accuracy is kept.
+    room : float
+        The budget as a multiple of epsilon: for noise whose proven price is higher than what it was published for.
     """
 
     method: str
@@ -64,6 +66,7 @@ class Experiment:
     standardize: bool = False
     parameters: tuple[tuple[str, Any], ...] = ()
     rounds: tuple[int, ...] = ()
+    room: float = 1.0
 
     @property
     def name(self) -> str:
@@ -139,7 +142,7 @@ def run_experiment(experiment: Experiment) -> Outcome:
 def _tables(experiment: Experiment, parts: list[NDArray[np.float64]]) -> list[Any]:
     from privfcd import Budget, PrivateTable, SimulatedNoise
 
-    budget = None if experiment.epsilon is None else Budget(experiment.epsilon, 1 / experiment.rows**2)
+    budget = None if experiment.epsilon is None else Budget(experiment.epsilon * experiment.room, 1 / experiment.rows**2)
     return [
         PrivateTable(part, name=f"party-{index}", budget=budget, noise=SimulatedNoise(experiment.seed))
         for index, part in enumerate(parts)

@@ -10,7 +10,7 @@ from typing import Any
 
 import click
 
-from privfcd.studies.paper.experiments import Experiment, Outcome
+from privfcd.studies.paper.experiments import ROWS, Experiment, Outcome
 from privfcd.studies.paper.output import Sink, finish, grouped, print_paired, print_table, run_all, study_options
 from privfcd.studies.paper.pictures import PANELS, draw_lines, lines_over
 
@@ -115,7 +115,7 @@ def figure8(
     ]
     experiments = [Experiment("Fed-Sparse-BNSL", 20, seed) for seed in seeds]
     experiments += [
-        Experiment("Mangold" if parameters else label, 20, seed, epsilon, label=label, parameters=parameters)
+        _variant(label, parameters, seed, epsilon)
         for label, parameters in lines
         for epsilon in (QUICK_EPSILONS if quick else EPSILONS)
         for seed in seeds
@@ -123,6 +123,15 @@ def figure8(
     outcomes = run_all(experiments, jobs)
     pairs = [("DP-Fed-Sparse-BNSL", label) for label, parameters in lines if parameters]
     _finish_over_epsilon(outcomes, "Figure 8: DP-PGCD of two kinds, d = 20, 8 parties of 5000 rows", sink, pairs)
+
+
+def _variant(label: str, parameters: tuple[tuple[str, Any], ...], seed: int, epsilon: float) -> Experiment:
+    """Return one run; the noise as published costs more than it claims, which takes a budget with room."""
+    if "mangold-published" not in dict(parameters).values():
+        method = "Mangold" if parameters else label
+        return Experiment(method, 20, seed, epsilon, label=label, parameters=parameters)
+    claim = (("epsilon", epsilon), ("delta", 1 / ROWS**2))
+    return Experiment("Mangold", 20, seed, epsilon, label=label, parameters=(*parameters, *claim), room=3.0)
 
 
 def _finish_over_epsilon(outcomes: Sequence[Outcome], title: str, sink: Sink, pairs: Sequence[tuple[str, str]]) -> None:

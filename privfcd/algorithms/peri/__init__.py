@@ -1,0 +1,5 @@
+"""PERI and I-PERI: federated causal discovery by regrets, with unknown interventions."""
+
+from privfcd.algorithms.peri.estimator import IPERI, PERI
+
+__all__ = ["IPERI", "PERI"]

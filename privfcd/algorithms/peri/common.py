@@ -1,0 +1,61 @@
+"""Phase 1: the equivalence class with the least worst regret."""
+
+from __future__ import annotations
+
+import dataclasses
+from functools import partial
+
+import numpy as np
+
+from privfcd.algorithms.ges.search import SearchResult, greedy_search
+from privfcd.algorithms.peri import messages
+from privfcd.algorithms.peri.regrets import RegretScore, minus_worst
+from privfcd.algorithms.peri.settings import Settings
+from privfcd.algorithms.rounds import expect
+from privfcd.federation.protocol import Federation
+from privfcd.graphs.pdag import Pdag
+
+SOLVED = 1e-3
+"""A worst regret up to this, in nats, cannot be bettered: no second start is made."""
+
+
+def common_search(federation: Federation, d: int, settings: Settings) -> SearchResult:
+    """Search from the empty graph; masked, and by the worst party, from a second start too unless no regret is left.
+
+    The worst party's regret has local optima that the sum of all regrets does not have, and the other way round. So the
+    second search starts where one by the sum ends, and of both classes the one with the smaller worst regret of the masked
+    graph is taken, on a tie that with fewer edges.
+    """
+    search = partial(greedy_search, turning=settings.turning, most_parents=settings.most_parents)
+    mask: messages.Mask = "directed" if settings.masked else "none"
+    score = RegretScore(federation, d, mask, settings.worst)
+    first = search(score)
+    if not settings.masked or settings.worst != "party":
+        return first
+    value = graph_regret(first.cpdag, federation)
+    if value <= SOLVED:
+        return dataclasses.replace(first, messages=first.messages + 1)
+    start = search(RegretScore(federation, d, mask, "sum"))
+    second = search(score, start=start.cpdag)
+    other = graph_regret(second.cpdag, federation)
+    better = second if (other, _edges(second.cpdag)) < (value, _edges(first.cpdag)) else first
+    steps = first.steps if better is first else start.steps + second.steps
+    return SearchResult(
+        better.cpdag,
+        better.score,
+        first.messages + start.messages + second.messages + 2,
+        first.families + start.families + second.families,
+        steps,
+    )
+
+
+def graph_regret(graph: Pdag, federation: Federation) -> float:
+    """Return the worst party's regret of a graph masked by mu, with a little of the mean."""
+    answers = expect(federation, messages.AskColliders(graph, ((),)), messages.ColliderRegrets)
+    for name, answer in zip(federation.names, answers, strict=True):
+        answer.check(1, name)
+    return -float(minus_worst(-np.array([answer.directed[0] for answer in answers])))
+
+
+def _edges(graph: Pdag) -> int:
+    return sum(mask.bit_count() for mask in graph.adjacent)

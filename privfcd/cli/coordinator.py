@@ -1,0 +1,135 @@
+"""privfcd coordinator: run a study with parties on other machines."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import click
+
+from privfcd.cli.output import check_writable, json_option, print_json, say
+
+
+@click.group()
+def coordinator() -> None:
+    """Run a study with parties on other machines: see only what they send, and learn the graph."""
+
+
+@coordinator.command()
+@click.option(
+    "--config", required=True, type=click.Path(dir_okay=False), metavar="STUDY", help="The study's TOML file."
+)
+@click.option("--superlink", required=True, metavar="HOST:PORT",
+              help="A flower-superlink that runs with --isolation process.")  # fmt: skip
+@click.option("--root-certificates", type=click.Path(dir_okay=False), default=None, metavar="FILE",
+              help="Who signed the SuperLink's certificate (PEM).")  # fmt: skip
+@click.option("--secret", type=click.Path(dir_okay=False), default=None, metavar="FILE",
+              help="The SuperLink's --superexec-auth-secret-file: who may coordinate.")  # fmt: skip
+@click.option("--insecure", is_flag=True, help="No TLS and no secret: on 127.0.0.1 only.")
+@click.option("--checkpoint", type=click.Path(dir_okay=False), default=None, metavar="FILE",
+              help="Questions and answers so far: a run that stopped goes on from there.")  # fmt: skip
+@click.option("--timeout", type=float, default=90.0, show_default=True,
+              help="Seconds that a party has for an answer; at least 75, when Flower notices a dead node.")  # fmt: skip
+@click.option("--tries", type=int, default=2, show_default=True, help="How often a party is asked the same question.")
+@click.option("--wait", type=float, default=120.0, show_default=True, help="Seconds to wait for parties at the start.")
+@click.option("--poll", type=float, default=0.25, show_default=True, help="Seconds between looks for answers.")
+@click.option("--graph", "graphs", type=click.Path(dir_okay=False), multiple=True, metavar="FILE",
+              help="Write the graph: .graphml, .dot, .json or .csv. May be repeated.")  # fmt: skip
+@json_option
+def run(
+    config: str,
+    superlink: str,
+    root_certificates: str | None,
+    secret: str | None,
+    insecure: bool,
+    checkpoint: str | None,
+    timeout: float,
+    tries: int,
+    wait: float,
+    poll: float,
+    graphs: tuple[str, ...],
+    as_json: bool,
+) -> None:
+    """Run a study, and print the graph.
+
+    Parties that are missing, refuse or answer nonsense before anything is charged are left out, as long as the study's
+    min_parties are there. After the charge the run stops instead, says who and why, and can go on from its checkpoint.
+
+    \b
+    Example:
+      privfcd coordinator run --config study.toml --superlink link.example.org:8000 --root-certificates ca.pem \\
+        --secret coordinator.secret --checkpoint study.sqlite --graph graph.json
+    """
+    from privfcd.engines.flower.connection import SuperLink
+    from privfcd.engines.flower.grid import FlowerTransport
+    from privfcd.engines.run import run_study
+    from privfcd.federation.remote import LEAST_TIMEOUT
+    from privfcd.federation.study_file import read_study
+
+    if timeout < LEAST_TIMEOUT:
+        raise click.UsageError(f"--timeout must be at least {LEAST_TIMEOUT:g} seconds, got {timeout:g}")
+    study = read_study(config)
+    where = SuperLink(superlink, root_certificates, insecure)
+    for path in graphs:
+        if not path.lower().endswith((".graphml", ".dot", ".json", ".csv")):
+            raise click.UsageError(f"file {path!r} must end in .graphml, .dot, .json or .csv")
+        check_writable(path)
+    with FlowerTransport(where, secret=secret, poll=poll, log=_log) as transport:
+        absent = dict(transport.find(study.digest, study.parties, wait))
+        found = run_study(
+            study,
+            transport,
+            checkpoint=checkpoint,
+            absent=absent,
+            timeout=timeout,
+            tries=tries,
+            on_round=_on_round,
+            log=_log,
+        )
+    for path in graphs:
+        from privfcd.graphs import write_graph
+
+        write_graph(found.model.causal_graph_, path)
+    if as_json:
+        print_json(summary(study.name, found))
+    else:
+        _print(found)
+
+
+def summary(name: str, found: Any) -> dict[str, Any]:
+    """Return a run as plain data."""
+    edges = [
+        {"from": cause, "to": effect, **{key: float(value) for key, value in data.items()}}
+        for cause, effect, data in found.model.causal_graph_.edges(data=True)
+    ]
+    return {
+        "study": name,
+        "parties": list(found.parties),
+        "absent": found.absent,
+        "edges": edges,
+        "questions": found.questions,
+        "bytes": found.paper_bytes,
+        "wire_bytes": found.wire_bytes,
+        "seconds": found.seconds,
+        "seconds_a_question": found.seconds_a_question,
+    }
+
+
+def _print(found: Any) -> None:
+    graph = found.model.causal_graph_
+    say(f"Graph, number of edges: {graph.number_of_edges()}")
+    for cause, effect, data in sorted(graph.edges(data=True), key=lambda edge: -abs(edge[2].get("weight", 0.0))):
+        say(f"  {cause} -> {effect}" + "".join(f"  {key} {value:.4g}" for key, value in data.items()))
+    for name, why in found.absent.items():
+        say(f"without {name}: {why}")
+    say(
+        f"{found.questions} questions to {len(found.parties)} parties, {found.seconds_a_question:.2f} seconds each; "
+        f"{found.paper_bytes:,} bytes by the paper's rule, {found.wire_bytes:,} on the wire (without Flower's own)"
+    )
+
+
+def _log(line: str) -> None:
+    say(line, stderr=True)
+
+
+def _on_round(record: Any) -> None:
+    _log(f"round {record.number} of {record.rounds}: {record.edges} edges, h = {record.h:.2e}")

@@ -1,0 +1,173 @@
+"""privfcd party: look at what a study asks and costs, then answer it from this machine."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import click
+
+from privfcd.cli.output import json_option, print_json, say
+
+if TYPE_CHECKING:
+    from privfcd.engines.desk import Desk
+
+Function = TypeVar("Function", bound=Callable[..., Any])
+
+
+@click.group()
+def party() -> None:
+    """Take part in a study with a table that stays on this machine.
+
+    A study is one file that all parties and the coordinator have. It says which method runs on which columns, and what each
+    party spends at most. A party answers for the file that its owner has seen, once, within its ledger's budget.
+    """
+
+
+def _party_options(function: Function) -> Function:
+    for option in reversed(
+        [
+            click.argument("study", type=click.Path(dir_okay=False)),
+            click.option("--name", required=True, help="Which of the study's parties this one is."),
+            click.option("--table", required=True, type=click.Path(), metavar="FILE", help="CSV or Parquet."),
+            click.option("--ledger", required=True, type=click.Path(dir_okay=False), metavar="FILE",
+                         help="Made by `privfcd ledger init`."),
+            click.option("--data-set", default=None, metavar="NAME",
+                         help="Whose budget pays, where the ledger has several data sets."),
+            click.option("--simulated-noise", type=int, default=None, metavar="SEED",
+                         help="For trials: seeded noise, which protects nobody; ledger and report say so."),
+        ]
+    ):  # fmt: skip
+        function = option(function)
+    return function
+
+
+@party.command()
+@_party_options
+@json_option
+def preview(as_json: bool, **options: Any) -> None:
+    """Show what a study asks of this party and what it will cost. Nothing is charged, nobody is asked.
+
+    \b
+    Example:
+      privfcd party preview study.toml --name north --table north.csv --ledger north.sqlite
+    """
+    shown = _desk(options).preview()
+    if as_json:
+        print_json(shown)
+    else:
+        _show(shown)
+
+
+@party.command()
+@_party_options
+@click.option("--superlink", required=True, metavar="HOST:PORT", help="Where the coordinator's SuperLink is.")
+@click.option("--root-certificates", type=click.Path(dir_okay=False), default=None, metavar="FILE",
+              help="Who signed the SuperLink's certificate (PEM); this system's authorities by default.")  # fmt: skip
+@click.option("--key", "private_key", type=click.Path(dir_okay=False), default=None, metavar="FILE",
+              help="This node's private key (ssh-keygen -t ecdsa -b 384); the public half is registered there.")  # fmt: skip
+@click.option("--insecure", is_flag=True, help="No TLS and no key: on 127.0.0.1 only.")
+@click.option("--accept", is_flag=True, help="Take part without being asked.")
+@click.option("--attempt", type=int, default=1, show_default=True,
+              help="2, 3, ... allows the study another run, which is charged again.")  # fmt: skip
+@click.option("--poll", type=float, default=0.25, show_default=True, help="Seconds between looks for questions.")
+@click.option("--linger", type=float, default=60.0, show_default=True,
+              help="Seconds to go on answering repeated questions after the end of the run.")  # fmt: skip
+def serve(
+    superlink: str,
+    root_certificates: str | None,
+    private_key: str | None,
+    insecure: bool,
+    accept: bool,
+    attempt: int,
+    poll: float,
+    linger: float,
+    **options: Any,
+) -> None:
+    """Take part in a study: show what it asks and costs, and after a yes answer its questions.
+
+    The process is the party: it must run until the study ends. If it ends after the charge, what was charged stays spent and
+    this run cannot go on with it. The connection may break and come back.
+
+    \b
+    Example:
+      privfcd party serve study.toml --name north --table north.csv --ledger north.sqlite \\
+        --superlink link.example.org:8000 --root-certificates ca.pem --key north.key
+    """
+    from privfcd.engines.flower.connection import SuperLink
+    from privfcd.engines.flower.node import serve as answer
+
+    where = SuperLink(superlink, root_certificates, insecure)
+    desk = _desk(options)
+    _show(desk.preview())
+    if not accept and not click.confirm("Take part?", err=True):
+        raise click.Abort
+    ending = _Ending(linger)
+    half = desk.party(attempt=attempt, log=_log)
+    answer(
+        half.handle,
+        where,
+        private_key=private_key,
+        poll=poll,
+        until=lambda: ending.reached(half.finished),
+        log=_log,
+    )
+    _report(desk)
+
+
+class _Ending:
+    """When a party may stop: some seconds after the run has ended."""
+
+    def __init__(self, linger: float) -> None:
+        self._linger = linger
+        self._since: float | None = None
+
+    def reached(self, finished: bool) -> bool:
+        """Return whether it is time."""
+        if not finished:
+            return False
+        if self._since is None:
+            self._since = time.monotonic()
+        return time.monotonic() - self._since >= self._linger
+
+
+def _desk(options: dict[str, Any]) -> Desk:
+    from privfcd.engines.desk import Desk
+    from privfcd.federation.study_file import read_study
+    from privfcd.mechanisms import SecureNoise, SimulatedNoise
+
+    seed = options["simulated_noise"]
+    return Desk.open(
+        read_study(options["study"]),
+        options["name"],
+        options["table"],
+        options["ledger"],
+        data_set=options["data_set"],
+        noise=SecureNoise() if seed is None else SimulatedNoise(seed),
+    )
+
+
+def _show(shown: dict[str, Any]) -> None:
+    for name, value in shown.items():
+        say(f"{name}: {', '.join(map(str, value)) if isinstance(value, list) else value}", stderr=True)
+    cost = shown["epsilon"]
+    if isinstance(cost, float):
+        say(
+            f"COST: at most epsilon = {cost:g}, delta = {shown['delta']:g}, from the ledger of {shown['ledger']!r}, charged "
+            "once and as a whole before any row is read. What is sent is noisy; the rows stay here.",
+            stderr=True,
+        )
+    else:
+        say("COST: NO PRIVACY. Exact statistics of the rows are used, and some are sent.", stderr=True)
+
+
+def _log(line: str) -> None:
+    say(f"{time.strftime('%H:%M:%S')} {line}", stderr=True)
+
+
+def _report(desk: Desk) -> None:
+    say(f"spent in all: {desk.ledger.spent()}; left: {desk.ledger.left() or 'nothing'}", stderr=True)
+    say(f"ledger of {desk.ledger.name!r}: head {desk.ledger.head()}", stderr=True)
+    if not desk.noise.secure and not desk.ledger.open:
+        say(f"noise: {desk.noise.label}", stderr=True)

@@ -1,0 +1,1 @@
+"""The same parties and coordinators between machines."""

@@ -1,0 +1,212 @@
+"""A coordinator as a ServerApp's process: it starts a run, asks the nodes of it, and ends it.
+
+The SuperLink must run with `--isolation process` (it then starts no app code of its own) and, outside of one's own
+machine, with a secret that says who may be a coordinator (`--superexec-auth-secret-file`).
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
+
+from privfcd import checks
+from privfcd.engines.flower import BODY, RECORD, be_quiet
+from privfcd.engines.flower.app import bundle
+from privfcd.engines.flower.connection import SuperLink
+from privfcd.errors import InvalidParameter, PrivfcdError
+from privfcd.federation.envelope import HELLO
+
+
+class SuperLinkFailed(PrivfcdError):
+    """The SuperLink cannot be reached, or refuses a run."""
+
+
+class FlowerTransport:
+    """A `Transport` over one Flower run; a context manager.
+
+    Parameters
+    ----------
+    superlink : SuperLink
+    secret : path, optional
+        File with the secret of those who may coordinate; needed with TLS.
+    poll : float
+        Seconds between two looks for answers.
+    log : callable
+        Told in words what happens.
+    """
+
+    def __init__(
+        self,
+        superlink: SuperLink,
+        *,
+        secret: str | os.PathLike[str] | None = None,
+        poll: float = 0.25,
+        log: Callable[[str], None] = lambda line: None,
+    ) -> None:
+        be_quiet()
+        if secret is None and not superlink.insecure:
+            raise InvalidParameter(
+                "secret must be given with TLS: without one, everybody who reaches the SuperLink may coordinate"
+            )
+        self._superlink = superlink
+        self._secret = None if secret is None else Path(secret).read_bytes()
+        self._poll = checks.positive("poll", poll)
+        self._log = log
+        self._nodes: dict[str, int] = {}
+        self._study = ""
+
+    def __enter__(self) -> Self:
+        import httpx
+
+        try:
+            self._open()
+        except httpx.HTTPError as error:
+            raise SuperLinkFailed(f"the SuperLink at {self._superlink.address} refused: {_told(error)}") from error
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        from flwr.common.constant import SubStatus
+        from flwr.proto.runtime_pb2 import PushTaskOutputRequest
+
+        self._grid._retry_invoker.max_tries = 1
+        status = SubStatus.COMPLETED if kind is None else SubStatus.FAILED
+        try:
+            self._grid._runtime_client.PushTaskOutput(PushTaskOutputRequest(sub_status=status, details=""))
+        except Exception as problem:  # the run is over; the SuperLink notices by itself when heartbeats stop
+            self._log(f"the SuperLink was not told of the run's end: {type(problem).__name__}")
+        self._heartbeat.stop()
+        self._grid.close()
+
+    def find(self, study: str, names: Sequence[str], timeout: float) -> Mapping[str, str]:
+        """Find which node is which party, by asking; return what is wrong with those that were not found.
+
+        A node that its operator registered under a name must answer with that name. Two nodes with one name are both
+        refused.
+        """
+        self._study = study
+        deadline = time.monotonic() + timeout
+        why = dict.fromkeys(names, "no node of that name has come forward")
+        while True:
+            found: dict[str, list[int]] = {}
+            for node in self._grid.get_nodes():
+                if node.node_id not in self._nodes.values():
+                    name = self._greet(node, study)
+                    if name is not None:
+                        found.setdefault(name, []).append(node.node_id)
+            for name, nodes in found.items():
+                if name in why and len(nodes) == 1:
+                    self._nodes[name] = nodes[0]
+                    del why[name]
+                    self._log(f"{name} is there")
+                elif name in why:
+                    why[name] = "several nodes claim to be it"
+            if not why or time.monotonic() > deadline:
+                return why
+            time.sleep(4 * self._poll)
+
+    def exchange(self, requests: Mapping[str, bytes], timeout: float) -> Mapping[str, bytes]:
+        """See `Transport.exchange`; nodes that came back under another number are looked for again."""
+        online = {node.node_id for node in self._grid.get_nodes()}
+        gone = [name for name in requests if self._nodes.get(name) not in online]
+        if gone:
+            for name in gone:
+                self._nodes.pop(name, None)
+            self.find(self._study, gone, timeout)
+        nodes = {self._nodes[name]: name for name in requests if name in self._nodes}
+        answers = self._ask({node: requests[name] for node, name in nodes.items()}, timeout)
+        return {nodes[node]: answer for node, answer in answers.items()}
+
+    def _greet(self, node: Any, study: str) -> str | None:
+        """Return the name that a node gives for this study; None where it is no party of it."""
+        answer = self._ask({node.node_id: HELLO + study.encode()}, 40 * self._poll).get(node.node_id, b"")
+        if not answer.startswith(HELLO):
+            return None
+        try:
+            name = answer[len(HELLO) :].decode()
+        except UnicodeDecodeError:
+            return None
+        return None if node.name and node.name != name else name
+
+    def _ask(self, bodies: Mapping[int, bytes], timeout: float) -> dict[int, bytes]:
+        from flwr.app import ConfigRecord, Message, RecordDict
+
+        messages = [
+            Message(RecordDict({RECORD: ConfigRecord({BODY: body})}), node, "query", ttl=timeout + 60)
+            for node, body in bodies.items()
+        ]
+        nodes = list(bodies)
+        numbers = list(self._grid.push_messages(messages)) if messages else []
+        waiting = {number: node for number, node in zip(numbers, nodes, strict=True) if number}
+        answers: dict[int, bytes] = {}
+        deadline = time.monotonic() + timeout
+        while waiting and time.monotonic() < deadline:
+            for message in self._grid.pull_messages(list(waiting)):
+                answered = waiting.pop(message.metadata.reply_to_message_id, None)
+                if answered is None or message.has_error() or RECORD not in message.content:
+                    continue
+                record = message.content[RECORD]
+                body = record.get(BODY) if isinstance(record, ConfigRecord) else None
+                if isinstance(body, bytes):
+                    answers[answered] = body
+            if waiting:
+                time.sleep(self._poll)
+        return answers
+
+    def _open(self) -> None:
+        from flwr.common.serde import fab_to_proto, run_from_proto
+        from flwr.proto.control_pb2 import StartRunRequest
+        from flwr.proto.runtime_pb2 import AcquireTaskRequest, PullTaskInputRequest
+        from flwr.supercore.constant import TaskType
+        from flwr.supercore.control import ControlHttpClient
+        from flwr.supercore.heartbeat import HeartbeatSender, make_task_heartbeat_fn_http
+        from flwr.supercore.interceptors import (
+            RuntimeVersionHttpInterceptor,
+            SuperExecAuthHttpInterceptor,
+        )
+        from flwr.supercore.runtime import RuntimeHttpClient
+        from flwr.supercore.task_identity import TaskIdentity
+        from flwr.superlink.grid import HttpGrid
+
+        link, version = self._superlink, RuntimeVersionHttpInterceptor(component_name="flwr-serverapp")
+        where = (link.address, link.insecure, link.certificates)
+        with ControlHttpClient.from_server_address(*where, interceptors=[version]) as control:
+            started = control.StartRun(StartRunRequest(fab=fab_to_proto(bundle())))
+        if not started.run_id:
+            raise SuperLinkFailed("the SuperLink did not start a run")
+        guards: list[Any] = [version]
+        if self._secret is not None:
+            guards.append(
+                SuperExecAuthHttpInterceptor(
+                    master_secret=self._secret, protected_methods={"/flwr.proto.Runtime/AcquireTask"}
+                )
+            )
+        with RuntimeHttpClient.from_server_address(*where, interceptors=guards) as runtime:
+            task = runtime.AcquireTask(AcquireTaskRequest(supported_task_types=[TaskType.SERVER_APP]))
+        if not task.token or task.task.run_id != started.run_id:
+            raise SuperLinkFailed(
+                "the SuperLink gave the run to somebody else: it must run with --isolation process, and with one "
+                "coordinator at a time"
+            )
+        self._grid = HttpGrid(*where, token=task.token)
+        self._heartbeat = HeartbeatSender(make_task_heartbeat_fn_http(self._grid._runtime_client))
+        self._heartbeat.start()
+        given = self._grid._runtime_client.PullTaskInput(PullTaskInputRequest())
+        TaskIdentity.task_id, TaskIdentity.run_id = given.task_id, given.run.run_id
+        TaskIdentity.node_id = given.context.node_id
+        self._grid.set_run(run_from_proto(given.run))
+        self._log("run begun")
+
+
+def _told(error: Exception) -> str:
+    """Return what the SuperLink said."""
+    from flwr.supercore.error import FlowerError
+
+    response = getattr(error, "response", None)
+    known = None if response is None else FlowerError.from_json(response.text)
+    return str(error) if known is None else f"[{known.code}] {known.message}"

@@ -1,0 +1,58 @@
+"""Learners that one release of moments is enough for: the coordinator learns, the parties are done after a few messages."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from privfcd.algorithms.base import Estimator
+from privfcd.algorithms.release import messages
+from privfcd.algorithms.release.coordinator import ReleaseCoordinator
+from privfcd.algorithms.release.party import ReleaseParty
+from privfcd.algorithms.release.whitening import structure_whitening
+from privfcd.data.private import PrivateTable
+from privfcd.engines.methods.base import OnRound, estimator_of, release_settings
+from privfcd.federation.protocol import Empty, Federation, Message, Party
+from privfcd.federation.study_file import Study
+from privfcd.federation.wire import Codec, module_messages
+
+OPTIONS = ("release", "center", "row_norm")
+
+
+class Released:
+    """A release, and an estimator that is fitted to the released moments.
+
+    Parameters
+    ----------
+    study : Study
+        Its parameters are the estimator's, and `release`, `center` and `row_norm` of the release.
+    estimator : type
+        Of `privfcd.algorithms`.
+    kind : str
+        What rounds release, see `release_moments`.
+    """
+
+    charging = (messages.Charge,)
+    ending = (messages.Finish,)
+
+    def __init__(self, study: Study, estimator: type[Estimator], kind: str = "directions") -> None:
+        self._study = study
+        self._model: Any = estimator_of(estimator, study, without=OPTIONS)
+        self._settings = release_settings(study, estimator, send=True, kind=kind)
+        self.codec = Codec({"empty": Empty, **module_messages("release", messages)})
+
+    def agreed(self) -> Mapping[type, Message]:
+        """See `Method.agreed`."""
+        return {messages.Offer: messages.Offer(self._settings, self._study.columns)}
+
+    def party(self, table: PrivateTable, index: int) -> Party:
+        """See `Method.party`."""
+        return ReleaseParty([table], index)
+
+    def run(self, federation: Federation, on_round: OnRound | None = None) -> Any:
+        """See `Method.run`."""
+        coordinator = ReleaseCoordinator(self._settings, self._study.columns, structure_whitening)
+        outcome = coordinator.run(federation, coordinator.offer(federation))
+        self._model.fit(list(outcome.parts))
+        self._model.bytes_exchanged_ = federation.bytes_exchanged
+        return self._model

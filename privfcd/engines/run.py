@@ -1,0 +1,140 @@
+"""A coordinator's run of a study, over any transport, from a checkpoint where there is one."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from statistics import fmean
+from typing import Any
+
+from privfcd.engines.methods import method_of
+from privfcd.engines.methods.base import OnRound, check_quote
+from privfcd.errors import PartyFailed
+from privfcd.federation.checkpoint import Checkpoint
+from privfcd.federation.remote import PartiesLost, RemoteFederation, Transport
+from privfcd.federation.study_file import Study
+
+
+@dataclass(frozen=True, eq=False)
+class StudyRun:
+    """What a run came to.
+
+    Attributes
+    ----------
+    model : Any
+        The fitted estimator.
+    parties : tuple of str
+        Who took part.
+    absent : dict of str to str
+        Who did not, and why.
+    questions : int
+        Messages to each party.
+    paper_bytes : int
+        By the paper's rule.
+    wire_bytes : int
+        Of requests and answers as they were sent, without Flower's own.
+    seconds : float
+        In all.
+    seconds_a_question : float
+        Mean.
+    """
+
+    model: Any
+    parties: tuple[str, ...]
+    absent: dict[str, str]
+    questions: int
+    paper_bytes: int
+    wire_bytes: int
+    seconds: float
+    seconds_a_question: float
+
+
+def run_study(
+    study: Study,
+    transport: Transport,
+    *,
+    checkpoint: str | os.PathLike[str] | None = None,
+    absent: dict[str, str] | None = None,
+    timeout: float = 90.0,
+    tries: int = 2,
+    on_round: OnRound | None = None,
+    log: Callable[[str], None] = lambda line: None,
+) -> StudyRun:
+    """Run the coordinator's half of a study.
+
+    Before anything is charged, parties that do not answer, refuse, or answer nonsense are left out and the run is begun
+    again without them, as long as `min_parties` are there. Afterwards nobody is left out: the run stops, with who and
+    why, and goes on from its checkpoint when called again.
+
+    Parameters
+    ----------
+    study : Study
+    transport : Transport
+        The way to the parties.
+    checkpoint : path, optional
+        Where questions and answers are kept; without one a run that stops cannot go on.
+    absent : dict of str to str, optional
+        Parties known not to be there, and why.
+    timeout : float
+        Seconds that a party has for an answer, `tries` times.
+
+    Raises
+    ------
+    PartyFailed
+        Too few parties, or one failed after the charge.
+    CheckpointUnusable
+        See `Checkpoint`.
+    """
+    began = time.perf_counter()
+    method = method_of(study)
+    missing = dict(absent or {})
+    kept = Checkpoint(checkpoint, study.digest)
+    if kept.begun:
+        log(f"going on from the checkpoint with {', '.join(kept.parties)}")
+    while True:
+        if not kept.begun or (set(kept.parties) & set(missing) and not kept.charged):
+            kept.begin(_present(study, missing))
+        federation = RemoteFederation(
+            transport,
+            method.codec,
+            study.digest,
+            kept,
+            charging=method.charging,
+            timeout=timeout,
+            tries=tries,
+            check=lambda name, answer: check_quote(study, answer),
+        )
+        try:
+            model = method.run(federation, on_round)
+        except PartiesLost as lost:
+            missing.update(lost.lost)
+            log(f"nothing is charged yet; left out: {lost}")
+            _present(study, missing)
+            method = method_of(study)
+            continue
+        break
+    parties = tuple(kept.parties)
+    kept.close()
+    return StudyRun(
+        model=model,
+        parties=parties,
+        absent=missing,
+        questions=len(federation.seconds),
+        paper_bytes=federation.bytes_exchanged,
+        wire_bytes=federation.wire_bytes,
+        seconds=time.perf_counter() - began,
+        seconds_a_question=fmean(federation.seconds) if federation.seconds else 0.0,
+    )
+
+
+def _present(study: Study, missing: dict[str, str]) -> tuple[str, ...]:
+    """Return who is there, in the study's order; refuse to go on with too few."""
+    present = tuple(name for name in study.parties if name not in missing)
+    if len(present) < study.min_parties:
+        words = "; ".join(f"{name}: {why}" for name, why in missing.items())
+        raise PartyFailed(
+            f"the study needs {study.min_parties} parties, {len(present)} can take part; nothing was charged. {words}"
+        )
+    return present

@@ -1,0 +1,110 @@
+"""What a coordinator has asked and been answered, on disk: one that dies goes on where it was, and nobody pays twice.
+
+A coordinator's half is a function of the answers. To go on, it is run again from the beginning; answers that are here
+are not asked for again.
+"""
+
+from __future__ import annotations
+
+import os
+import secrets
+import sqlite3
+from pathlib import Path
+
+from privfcd.errors import InvalidParameter, PrivfcdError
+
+
+class CheckpointUnusable(PrivfcdError):
+    """A checkpoint cannot be read, or is of another study or of another course of the run."""
+
+
+class Checkpoint:
+    """A run's questions and answers.
+
+    Parameters
+    ----------
+    path : path, optional
+        A file, made where there is none; in this process's memory by default.
+    study : str
+        The study's digest.
+    """
+
+    def __init__(self, path: str | os.PathLike[str] | None, study: str) -> None:
+        self._place = ":memory:" if path is None else os.fspath(path)
+        try:
+            self._store = sqlite3.connect(self._place, isolation_level=None, check_same_thread=False)
+            self._store.execute("PRAGMA synchronous = FULL")
+            self._store.executescript(
+                "CREATE TABLE IF NOT EXISTS run (study TEXT, run TEXT, parties TEXT, charged INTEGER);"
+                "CREATE TABLE IF NOT EXISTS asked (sequence INTEGER, request BLOB, PRIMARY KEY (sequence));"
+                "CREATE TABLE IF NOT EXISTS answers (sequence INTEGER, party TEXT, answer BLOB, "
+                "PRIMARY KEY (sequence, party));"
+            )
+            row = self._store.execute("SELECT study, run, parties, charged FROM run").fetchone()
+        except sqlite3.Error as error:
+            raise CheckpointUnusable(f"checkpoint {Path(self._place).name!r} cannot be used: {error}") from error
+        if row is not None and row[0] != study:
+            raise CheckpointUnusable(
+                f"checkpoint {Path(self._place).name!r} is of another study: give each study a file of its own"
+            )
+        self._study = study
+        self.run: str = "" if row is None else row[1]
+        self.charged = row is not None and bool(row[3])
+        self.parties: tuple[str, ...] = () if row is None else tuple(row[2].split("\n"))
+
+    @property
+    def begun(self) -> bool:
+        """Whether there is a run here."""
+        return bool(self.run)
+
+    def begin(self, parties: tuple[str, ...]) -> None:
+        """Begin a run with these parties; what was here before is dropped."""
+        if any("\n" in name for name in parties):
+            raise InvalidParameter(f"names of parties must be of one line, got {list(parties)}")
+        self.run, self.parties, self.charged = secrets.token_hex(16), parties, False
+        with self._store:
+            self._store.execute("BEGIN")
+            for table in ("run", "asked", "answers"):
+                self._store.execute(f"DELETE FROM {table}")
+            self._store.execute("INSERT INTO run VALUES (?, ?, ?, 0)", (self._study, self.run, "\n".join(parties)))
+
+    def charge(self) -> None:
+        """Note that parties are about to be charged: from now on nobody is left out."""
+        if not self.charged:
+            self._store.execute("UPDATE run SET charged = 1")
+            self.charged = True
+
+    def asked(self, sequence: int) -> bytes | None:
+        """Return the request that was sent under this number."""
+        row = self._store.execute("SELECT request FROM asked WHERE sequence = ?", (sequence,)).fetchone()
+        return None if row is None else bytes(row[0])
+
+    def ask(self, sequence: int, request: bytes) -> None:
+        """Note a request before it is sent.
+
+        Raises
+        ------
+        CheckpointUnusable
+            Another request has this number: the coordinator does not go the way that it went before.
+        """
+        known = self.asked(sequence)
+        if known is None:
+            self._store.execute("INSERT INTO asked VALUES (?, ?)", (sequence, request))
+        elif known != request:
+            raise CheckpointUnusable(
+                f"question {sequence} differs from the one in the checkpoint: it was made with other settings or another "
+                "version, or its computer rounds differently"
+            )
+
+    def answers(self, sequence: int) -> dict[str, bytes]:
+        """Return the answers that have arrived, by party."""
+        rows = self._store.execute("SELECT party, answer FROM answers WHERE sequence = ?", (sequence,))
+        return {party: bytes(answer) for party, answer in rows}
+
+    def keep(self, sequence: int, party: str, answer: bytes) -> None:
+        """Note an answer when it arrives."""
+        self._store.execute("INSERT OR IGNORE INTO answers VALUES (?, ?, ?)", (sequence, party, answer))
+
+    def close(self) -> None:
+        """Close the file."""
+        self._store.close()

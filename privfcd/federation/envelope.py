@@ -1,0 +1,96 @@
+"""What passes between machines around a message: which study, which run, which question, and the answer or a refusal.
+
+A question's id is a digest of all that it is. A party that is asked the same question again knows it by its id and
+gives the same bytes; a coordinator that asks something else under an old number is refused.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import dataclass
+from typing import Literal
+
+from privfcd.errors import BudgetExceeded, InvalidParameter, InvalidTable, PartyFailed
+from privfcd.federation.wire import Codec
+
+Kind = Literal[
+    "malformed", "study", "run", "behind", "changed", "settings", "gone", "budget", "parameter", "protocol", "failed"
+]
+WORDS: dict[str, str] = {
+    "malformed": "it could not read the message",
+    "study": "it serves another study: both sides must have the same study file",
+    "run": "it has taken part in this study already, in another run, and its owner allowed one",
+    "behind": "it was started afresh and has to be asked again from the beginning",
+    "changed": "it was asked something else under this number before, or out of order",
+    "settings": "it was offered other settings than the study file's",
+    "gone": "it stopped after it was charged; what was charged stays spent, and this run cannot go on with it",
+    "budget": "its budget does not allow it",
+    "parameter": "its table or its ledger does not fit the study; its own log says more",
+    "protocol": "it was asked for something that it does not answer at this point",
+    "failed": "it failed; its own log says more",
+}
+"""What a refusal means. A party sends the kind only: an error's text may quote what is nobody else's business."""
+
+
+@dataclass(frozen=True)
+class Request:
+    """A question to one party.
+
+    Attributes
+    ----------
+    study : str
+        Digest of the study file.
+    run : str
+        The run's number, drawn at random when it began.
+    sequence : int
+        1, 2, ... within the run.
+    payload : bytes
+        The message, see `wire`.
+    """
+
+    study: str
+    run: str
+    sequence: int
+    payload: bytes
+
+    @property
+    def id(self) -> str:
+        """What stands for this question and no other."""
+        parts = (self.study.encode(), self.run.encode(), str(self.sequence).encode(), self.payload)
+        digest = hashlib.sha256()
+        for part in parts:
+            digest.update(len(part).to_bytes(8, "big"))
+            digest.update(part)
+        return digest.hexdigest()
+
+
+@dataclass(frozen=True)
+class Answer:
+    """A party's answer to the question of this id."""
+
+    request: str
+    payload: bytes
+
+
+@dataclass(frozen=True)
+class Refusal:
+    """A party's refusal; `expected` is the number of the question that it waits for, where it is behind."""
+
+    request: str
+    kind: Kind
+    expected: int = 0
+
+
+HELLO = b"PFCD hello "
+"""Before a study's digest: which party of it are you? Answered by the same and the party's name."""
+
+ENVELOPES = Codec({"request": Request, "answer": Answer, "refusal": Refusal})
+
+
+def kind_of(error: Exception) -> Kind:
+    """Return what is told of an error."""
+    if isinstance(error, BudgetExceeded):
+        return "budget"
+    if isinstance(error, InvalidParameter | InvalidTable):
+        return "parameter"
+    return "protocol" if isinstance(error, PartyFailed) else "failed"

@@ -1,0 +1,201 @@
+"""A federation of parties on other machines, over any transport of bytes."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Protocol
+
+from privfcd import checks
+from privfcd.errors import PartyFailed
+from privfcd.federation.checkpoint import Checkpoint
+from privfcd.federation.envelope import ENVELOPES, WORDS, Answer, Refusal, Request
+from privfcd.federation.protocol import Message
+from privfcd.federation.wire import Codec, MalformedMessage
+
+LEAST_TIMEOUT = 75.0
+"""A node that was killed in the middle of a question is noticed by Flower after about a minute."""
+
+
+LATE = "it did not answer in time"
+
+
+class Transport(Protocol):
+    """Takes bytes to parties and brings bytes back."""
+
+    def exchange(self, requests: Mapping[str, bytes], timeout: float) -> Mapping[str, bytes]:
+        """Send each party its request, and return the answers that arrived within `timeout` seconds."""
+
+
+class PartiesLost(PartyFailed):
+    """Parties did not answer before anything was charged: the run may be begun again without them."""
+
+    def __init__(self, lost: Mapping[str, str]) -> None:
+        super().__init__("; ".join(f"{name}: {why}" for name, why in lost.items()))
+        self.lost = dict(lost)
+
+
+class RemoteFederation:
+    """Asks parties over a transport, each question once, and keeps what they answer.
+
+    Parameters
+    ----------
+    transport : Transport
+        The way to the parties.
+    codec : Codec
+        Of the study's messages.
+    study : str
+        The study's digest.
+    checkpoint : Checkpoint
+        With a run begun.
+    charging : tuple of type
+        Messages that charge; they go to one party after the other, so that after a refusal no other is charged.
+    timeout : float
+        Seconds to wait for answers before a party is asked again.
+    tries : int
+        How often a party is asked, the same question and id each time.
+    check : callable
+        Called with each party's name and answer; raises PartyFailed for one that cannot be.
+    """
+
+    def __init__(
+        self,
+        transport: Transport,
+        codec: Codec,
+        study: str,
+        checkpoint: Checkpoint,
+        *,
+        charging: tuple[type, ...],
+        timeout: float = 90.0,
+        tries: int = 2,
+        check: Callable[[str, Any], None] = lambda name, answer: None,
+    ) -> None:
+        self._transport = transport
+        self._codec = codec
+        self._study = study
+        self._checkpoint = checkpoint
+        self._charging = charging
+        self._timeout = checks.positive("timeout", timeout)
+        self._tries = checks.count("tries", tries)
+        self._check = check
+        self._sequence = 0
+        self._bytes = 0
+        self.wire_bytes = 0
+        self.seconds: list[float] = []
+
+    @property
+    def names(self) -> Sequence[str]:
+        """See `Federation.names`."""
+        return self._checkpoint.parties
+
+    @property
+    def bytes_exchanged(self) -> int:
+        """See `Federation.bytes_exchanged`: the paper's count. `wire_bytes` is what requests and answers take."""
+        return self._bytes
+
+    def ask(self, message: Message) -> list[Message]:
+        """See `Federation.ask`.
+
+        Raises
+        ------
+        PartiesLost
+            Nothing was charged yet.
+        PartyFailed
+            Which parties did not answer as they should, and why.
+        """
+        began = time.perf_counter()
+        self._sequence += 1
+        request = Request(self._study, self._checkpoint.run, self._sequence, self._codec.encode(message))
+        data = ENVELOPES.encode(request)
+        self._checkpoint.ask(self._sequence, data)
+        alone = getattr(message, "in_turn", False) or isinstance(message, self._charging)
+        if isinstance(message, self._charging):
+            self._checkpoint.charge()
+        if alone:
+            answers: dict[str, Message] = {}
+            for name in self.names:
+                answers.update(self._gather(request, data, (name,)))
+        else:
+            answers = self._gather(request, data, self.names)
+        in_order = [answers[name] for name in self.names]
+        self._bytes += message.payload_bytes() * len(in_order) + sum(answer.payload_bytes() for answer in in_order)
+        self.seconds.append(time.perf_counter() - began)
+        return in_order
+
+    def _gather(self, request: Request, data: bytes, names: Sequence[str]) -> dict[str, Message]:
+        """Return the answers of these parties, those in the checkpoint first."""
+        known = {name: answer for name, answer in self._checkpoint.answers(request.sequence).items() if name in names}
+        answers = {name: self._read(name, answer, request) for name, answer in known.items()}
+        waiting = [name for name in names if name not in answers]
+        why: dict[str, str] = {}
+        for _ in range(self._tries if waiting else 0):
+            for name, answer in self._exchange(dict.fromkeys(waiting, data)).items():
+                waiting.remove(name)
+                try:
+                    answers[name] = self._opened(name, answer, request)
+                except PartyFailed as error:
+                    why[name] = str(error)
+            if not waiting:
+                break
+        why.update(dict.fromkeys(waiting, LATE))
+        if why:
+            raise self._lost(why, request.sequence)
+        return answers
+
+    def _exchange(self, requests: Mapping[str, bytes]) -> Mapping[str, bytes]:
+        answers = self._transport.exchange(requests, self._timeout)
+        self.wire_bytes += sum(map(len, requests.values())) + sum(map(len, answers.values()))
+        return {name: answer for name, answer in answers.items() if name in requests}
+
+    def _opened(self, name: str, data: bytes, request: Request) -> Message:
+        """Return the message in an answer, kept in the checkpoint; raise PartyFailed with why there is none."""
+        envelope = _envelope(data)
+        if isinstance(envelope, Refusal) and envelope.kind == "behind" and 0 < envelope.expected < request.sequence:
+            data = self._caught_up(name, envelope.expected, request)
+        message = self._read(name, data, request)
+        self._checkpoint.keep(request.sequence, name, data)
+        return message
+
+    def _read(self, name: str, data: bytes, request: Request) -> Message:
+        envelope = _envelope(data)
+        if isinstance(envelope, Refusal):
+            raise PartyFailed(WORDS[envelope.kind])
+        if not isinstance(envelope, Answer) or envelope.request != request.id:
+            raise PartyFailed("it answered another question")
+        try:
+            message: Message = self._codec.decode(envelope.payload)
+        except MalformedMessage as error:
+            raise PartyFailed(f"its answer makes no sense: {error}") from error
+        self._check(name, message)
+        return message
+
+    def _caught_up(self, name: str, first: int, request: Request) -> bytes:
+        """Ask a party that was started afresh all questions from `first` on; return its answer to the last one."""
+        answer = b""
+        for sequence in range(first, request.sequence + 1):
+            data = self._checkpoint.asked(sequence)
+            assert data is not None
+            got = self._exchange({name: data}).get(name)
+            if got is None:
+                raise PartyFailed(LATE)
+            before = self._checkpoint.answers(sequence).get(name)
+            if before is not None and before != got:
+                raise PartyFailed("it was started afresh, and answers differently from before")
+            answer = got
+        return answer
+
+    def _lost(self, why: Mapping[str, str], sequence: int) -> PartyFailed:
+        if not self._checkpoint.charged:
+            return PartiesLost(why)
+        words = "; ".join(f"{name}: {reason}" for name, reason in why.items())
+        return PartyFailed(
+            f"question {sequence} was not answered by all: {words}. What was charged stays spent; the run goes on from its "
+            "checkpoint if they come back"
+        )
+
+
+def _envelope(data: bytes) -> Any:
+    try:
+        return ENVELOPES.decode(data)
+    except MalformedMessage as error:
+        raise PartyFailed(f"its answer makes no sense: {error}") from error

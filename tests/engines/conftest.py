@@ -1,0 +1,80 @@
+"""Three parties with tables, ledgers and a study, and a transport that can be made to fail."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from privfcd.accounting import Budget
+from privfcd.accounting.ledger_tools import init_ledger
+from privfcd.data.simulate import linear_gaussian
+from privfcd.engines.desk import Desk
+from privfcd.federation.durable import DurableParty
+from privfcd.federation.study_file import Study, study_from
+from privfcd.mechanisms import SimulatedNoise
+
+PARTIES = ("north", "south", "west")
+COLUMNS = tuple(f"v{j}" for j in range(5))
+EPSILON, DELTA, SEED = 2.0, 1e-6, 7
+
+
+@dataclass
+class Wire:
+    """A transport in this process; `fault(name, body, answer)` may change or lose (None) an answer."""
+
+    halves: dict[str, DurableParty]
+    fault: Callable[[str, bytes, bytes], bytes | None] = lambda name, body, answer: answer
+    sent: list[tuple[str, bytes]] = field(default_factory=list)
+
+    def exchange(self, requests: Mapping[str, bytes], timeout: float) -> dict[str, bytes]:
+        answers = {}
+        for name, body in requests.items():
+            self.sent.append((name, body))
+            if name in self.halves:
+                answer = self.fault(name, body, self.halves[name].handle(body))
+                if answer is not None:
+                    answers[name] = answer
+        return answers
+
+
+@dataclass
+class Place:
+    """A folder with each party's table and ledger."""
+
+    folder: Path
+    parts: list[Any]
+
+    def study(self, method: str = "equal-variance", private: bool = True, **more: Any) -> Study:
+        document = {"schema": 1, "name": "trial", "method": method, "parties": list(PARTIES), "columns": list(COLUMNS)}
+        if private:
+            document["budget"] = {"epsilon": EPSILON, "delta": DELTA}
+        return study_from({**document, **more})
+
+    def ledgers(self, epsilon: float | None = EPSILON, delta: float = DELTA) -> None:
+        for name in PARTIES:
+            init_ledger(self.ledger(name), name, None if epsilon is None else Budget(epsilon, delta))
+
+    def ledger(self, name: str) -> Path:
+        return self.folder / f"{name}.sqlite"
+
+    def desk(self, study: Study, name: str) -> Desk:
+        return Desk.open(study, name, self.folder / f"{name}.csv", self.ledger(name), noise=SimulatedNoise(SEED))
+
+    def halves(self, study: Study) -> dict[str, DurableParty]:
+        return {name: self.desk(study, name).party() for name in PARTIES}
+
+    def spent(self, study: Study, name: str) -> float:
+        return self.desk(study, name).ledger.spent().get("epsilon", 0.0)
+
+
+@pytest.fixture
+def place(tmp_path: Path) -> Place:
+    _, parts = linear_gaussian(len(COLUMNS), len(PARTIES), 2500, seed=1)
+    for name, rows in zip(PARTIES, parts, strict=True):
+        np.savetxt(tmp_path / f"{name}.csv", rows, delimiter=",", header=",".join(COLUMNS), comments="", fmt="%.17g")
+    return Place(tmp_path, parts)

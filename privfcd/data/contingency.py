@@ -81,9 +81,10 @@ class ContingencyTables:
         for name, columns in (("first", self.first), ("second", self.second), ("given", self.given)):
             if columns.size and not (columns.min() >= 0 and columns.max() < d):
                 raise checks.refuse(name, [int(columns.min()), int(columns.max())], f"columns from 0 to {d - 1}")
-        for group in self.groups:
-            if math.prod(group.shape) > MOST_CELLS:
-                raise checks.refuse("the cells of one table", math.prod(group.shape), f"at most {MOST_CELLS}")
+        bits = np.log2(np.array(self.levels, dtype=np.float64))  # products of whole numbers could wrap around
+        cells = bits[self.first] + bits[self.second] + bits[self.given].sum(axis=1)
+        if cells.size and cells.max() > math.log2(MOST_CELLS) + 1e-9:
+            raise checks.refuse("the cells of one table", f"2^{cells.max():.1f}", f"at most {MOST_CELLS}")
 
     @cached_property
     def groups(self) -> tuple[Group, ...]:

@@ -14,6 +14,7 @@ import numpy as np
 
 from privfcd import checks
 from privfcd.accounting import REPLACE_ONE, NeighboringRelation
+from privfcd.data.products import record_products
 from privfcd.data.queries import Array, Kind, Norm, centred, check_centre, summation_slack
 from privfcd.errors import InvalidParameter
 from privfcd.mechanisms import covariance_sensitivity
@@ -113,7 +114,7 @@ def _multiplied(rows: Array, linear: Array, centre: tuple[float, ...] | None) ->
     shifted = centred(rows, centre)
     largest = np.abs(shifted).max(axis=1, keepdims=True)
     units = np.where(largest > 0, largest, 1.0)
-    vectors = (shifted / units) @ linear
+    vectors = record_products(shifted / units, np.asarray(linear))
     top = np.abs(vectors).max(axis=1, keepdims=True)
     safe = np.where(top > 0, top, 1.0)
     vectors = vectors / safe

@@ -14,7 +14,7 @@ import numpy as np
 
 from privfcd import checks
 from privfcd.accounting import REPLACE_ONE, NeighboringRelation
-from privfcd.data.queries import Array, Kind, Norm, centred, check_centre
+from privfcd.data.queries import Array, Kind, Norm, centred, check_centre, rounding_slack
 from privfcd.moments.octaves import BINS, HIGHEST, LOWEST, largest_noise, upper_bounds
 
 __all__ = ["BINS", "HIGHEST", "LOWEST", "OctaveHistogram", "largest_noise", "upper_bounds"]
@@ -64,4 +64,4 @@ class OctaveHistogram:
     def sensitivity(self, n: int, relation: NeighboringRelation = REPLACE_ONE) -> float:
         """See `Query.sensitivity`."""
         moved = 2 if relation is REPLACE_ONE else 1
-        return math.sqrt(moved * (self.d + 1)) / n * (1 + 1e-12)
+        return math.sqrt(moved * (self.d + 1)) / n * rounding_slack(n, 1)

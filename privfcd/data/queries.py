@@ -20,6 +20,7 @@ from numpy.typing import NDArray
 
 from privfcd import checks
 from privfcd.accounting import REPLACE_ONE, NeighboringRelation
+from privfcd.data.products import record_products
 from privfcd.errors import InvalidParameter
 from privfcd.mechanisms import covariance_sensitivity
 
@@ -226,7 +227,7 @@ class ClippedGradient:
         """See `Query.evaluate`; shape (d, d)."""
         shifted = centred(rows, self.centre)
         with np.errstate(over="ignore", invalid="ignore"):
-            residuals = shifted - shifted @ np.array(self.weights)
+            residuals = shifted - record_products(shifted, np.array(self.weights))
         columns = np.ascontiguousarray(shifted.T)
         clips = np.array(self.clips)
         sums = [gradient_sums(columns, residual, clips) for residual in residuals.T]

@@ -64,12 +64,16 @@ def release_sum(
     for reservation in reservations:
         reservation.draw(label)
     exact = sum(query.evaluate(table._read(), total) for table in tables)
-    return mechanism.release(exact, tables[0].noise.stream(*key))
+    return mechanism.release(exact, tables[0]._stream(*key))
 
 
 def check_summable(tables: Sequence[PrivateTable]) -> int:
     """Return the public number of rows of all tables, or raise InvalidParameter where they cannot share one noise."""
     first = tables[0]
+    if len({table.ledger.account for table in tables}) < len(tables):
+        raise InvalidParameter(
+            "a trusted sum needs tables with a ledger each: a record that is in two tables of one ledger would move it twice"
+        )
     for table in tables[1:]:
         if table.open != first.open:
             raise InvalidParameter(

@@ -22,12 +22,13 @@ RIGHT, REVERSED, WRONG, PLAIN = "#1b7837", "#e08214", "#b2182b", "#35618f"
 def draw_graph(
     graph: nx.DiGraph[str], path: str | os.PathLike[str], *, target: nx.DiGraph[str] | None = None, title: str = ""
 ) -> None:
-    """Draw an acyclic graph into a PNG, SVG or PDF file.
+    """Draw an acyclic graph, or the graph of an equivalence class, into a PNG, SVG or PDF file.
 
     Parameters
     ----------
     graph : networkx.DiGraph
-        Acyclic; `weight` on the edges sets their width.
+        Acyclic; `weight` on the edges sets their width. Two arcs with the attribute `undirected` are one line
+        without an arrowhead, and may be part of cycles.
     path : path
         File to write; its suffix chooses the format.
     target : networkx.DiGraph, optional
@@ -42,9 +43,8 @@ def draw_graph(
     """
     import networkx as nx
 
-    if not nx.is_directed_acyclic_graph(graph):
-        raise checks.refuse("graph", graph, "acyclic")
-    layers = [sorted(layer) for layer in nx.topological_generations(graph)]
+    shown = _one_way(graph)
+    layers = [sorted(layer) for layer in nx.topological_generations(shown)]
     place = {
         node: (index - (len(layer) - 1) / 2 + 0.23 * (depth % 2), -float(depth))
         for depth, layer in enumerate(layers)
@@ -55,14 +55,15 @@ def draw_graph(
     from matplotlib.patches import FancyArrowPatch
 
     axes = figure.add_subplot()
-    largest = max((abs(weight) for *_, weight in graph.edges(data="weight", default=1.0)), default=1.0) or 1.0
-    for source, sink, weight in graph.edges(data="weight", default=1.0):
+    largest = max((abs(weight) for *_, weight in shown.edges(data="weight", default=1.0)), default=1.0) or 1.0
+    for source, sink, attributes in shown.edges(data=True):
+        weight = attributes.get("weight", 1.0)
         bend = 0.0 if place[source][1] - place[sink][1] == 1 else 0.18
         axes.add_patch(
             FancyArrowPatch(
                 place[source],
                 place[sink],
-                arrowstyle="-|>",
+                arrowstyle="-" if attributes.get("undirected") else "-|>",
                 mutation_scale=14,
                 shrinkA=16,
                 shrinkB=16,
@@ -84,6 +85,22 @@ def draw_graph(
     if title:
         axes.set_title(title, fontsize=11, parse_math=False)
     save_figure(figure, path)
+
+
+def _one_way(graph: nx.DiGraph[str]) -> nx.DiGraph[str]:
+    """Return the graph with each undirected edge as one arc along an order of the directed ones."""
+    import networkx as nx
+
+    directed: nx.DiGraph[str] = nx.DiGraph()
+    directed.add_nodes_from(graph)
+    directed.add_edges_from((i, j, data) for i, j, data in graph.edges(data=True) if not data.get("undirected"))
+    if not nx.is_directed_acyclic_graph(directed):
+        raise checks.refuse("graph", graph, "acyclic")
+    order = {node: place for place, node in enumerate(nx.lexicographical_topological_sort(directed))}
+    for i, j, data in graph.edges(data=True):
+        if data.get("undirected") and order[i] < order[j]:
+            directed.add_edge(i, j, **data)
+    return directed
 
 
 def new_figure(size: tuple[float, float]) -> Figure:

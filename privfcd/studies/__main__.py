@@ -8,8 +8,8 @@ from privfcd.studies.accounting import accounting
 from privfcd.studies.audits import audits
 from privfcd.studies.bench import bench
 from privfcd.studies.faults.command import faults
-from privfcd.studies.flower import flower
 from privfcd.studies.fedacd import fedacd
+from privfcd.studies.flower import flower
 from privfcd.studies.iperi import iperi
 from privfcd.studies.ledger import ledger
 from privfcd.studies.moments import moments

@@ -142,7 +142,9 @@ def run_experiment(experiment: Experiment) -> Outcome:
 def _tables(experiment: Experiment, parts: list[NDArray[np.float64]]) -> list[Any]:
     from privfcd import Budget, PrivateTable, SimulatedNoise
 
-    budget = None if experiment.epsilon is None else Budget(experiment.epsilon * experiment.room, 1 / experiment.rows**2)
+    budget = (
+        None if experiment.epsilon is None else Budget(experiment.epsilon * experiment.room, 1 / experiment.rows**2)
+    )
     return [
         PrivateTable(part, name=f"party-{index}", budget=budget, noise=SimulatedNoise(experiment.seed))
         for index, part in enumerate(parts)

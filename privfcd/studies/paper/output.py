@@ -8,15 +8,21 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from statistics import fmean, stdev
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
+
+if TYPE_CHECKING:
+    from rich.console import Console
 
 from privfcd.cli.output import check_writable, console, print_json
 from privfcd.studies.common import SeedList, cores, run_parallel, spread
 from privfcd.studies.paper.experiments import Experiment, Outcome, run_experiment
 
 Function = TypeVar("Function", bound=Callable[..., Any])
+
+
+WIDTH = 170
 
 
 def study_options(seeds: str) -> Callable[[Function], Function]:
@@ -68,6 +74,13 @@ def grouped(outcomes: Iterable[Outcome], key: Callable[[Outcome], Any]) -> dict[
     return groups
 
 
+def wide_console() -> Console:
+    """Return a terminal wide enough for a table of runs."""
+    from rich.console import Console
+
+    return Console(highlight=False, markup=False, emoji=False, width=max(WIDTH, console().width))
+
+
 def print_table(
     title: str,
     headings: Sequence[str],
@@ -93,7 +106,7 @@ def print_table(
             spread((outcome.seconds for outcome in group), 1),
             (paper or {}).get(key, "-"),
         )
-    console().print(table)
+    wide_console().print(table)
 
 
 def print_paired(outcomes: Sequence[Outcome], pairs: Iterable[tuple[str, str]], key: Callable[[Outcome], Any]) -> None:

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from privfcd.cli.output import console, print_json
 from privfcd.studies.common import cores, run_parallel
-from privfcd.studies.paper.output import Sink, study_options, write_csv
+from privfcd.studies.paper.output import Sink, study_options, wide_console, write_csv
 
 PARTIES, ROWS, D = 20, 50, 20
 
@@ -90,7 +90,7 @@ def figure2(
     for name in COLUMNS:
         values = [getattr(error, name) for error in errors]
         table.add_row(name.replace("_", " "), f"{median(values):.3f}", f"{fmean(values):.3f}")
-    console().print(table)
+    wide_console().print(table)
     for other in ("consensus", "local_notears"):
         gaps = [fmean(getattr(error, other) - error.personalised for error in group) for group in found]
         scatter = stdev(gaps) / math.sqrt(len(gaps)) if len(gaps) > 1 else math.nan

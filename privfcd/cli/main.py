@@ -34,8 +34,9 @@ def cli() -> None:
 
     Learn a causal graph from several parties' tables within a privacy budget (demo, learn), pay once for second moments
     (moments), compute the noise for a target (noise), keep budgets that last (ledger), check mechanisms empirically
-    (audit), attack messages as a curious coordinator would (attack) and compare noise regimes (compare). Every command
-    takes --json, but for `ledger export`, whose lines are JSON.
+    (audit), attack messages as a curious coordinator would (attack), compare noise regimes (compare), and learn where every
+    table stays on its own machine (party, coordinator). Every command takes --json, but for `ledger export`, whose lines
+    are JSON, and `party serve`, which writes a log.
     """
 
 

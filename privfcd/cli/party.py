@@ -62,7 +62,9 @@ def preview(as_json: bool, **options: Any) -> None:
 
 @party.command()
 @_party_options
-@click.option("--superlink", required=True, metavar="HOST:PORT", help="Where the coordinator's SuperLink is.")
+@click.option("--superlink", default=None, metavar="HOST:PORT", help="Where the coordinator's SuperLink is.")
+@click.option("--relay", type=click.Path(), default=None, metavar="SOCKET",
+              help="Instead: listen here for the app of a flower-supernode (PRIVFCD_RELAY=SOCKET).")  # fmt: skip
 @click.option("--root-certificates", type=click.Path(dir_okay=False), default=None, metavar="FILE",
               help="Who signed the SuperLink's certificate (PEM); this system's authorities by default.")  # fmt: skip
 @click.option("--key", "private_key", type=click.Path(dir_okay=False), default=None, metavar="FILE",
@@ -75,7 +77,8 @@ def preview(as_json: bool, **options: Any) -> None:
 @click.option("--linger", type=float, default=60.0, show_default=True,
               help="Seconds to go on answering repeated questions after the end of the run.")  # fmt: skip
 def serve(
-    superlink: str,
+    superlink: str | None,
+    relay: str | None,
     root_certificates: str | None,
     private_key: str | None,
     insecure: bool,
@@ -97,22 +100,26 @@ def serve(
     """
     from privfcd.engines.flower.connection import SuperLink
     from privfcd.engines.flower.node import serve as answer
+    from privfcd.engines.flower.relay import listen
 
-    where = SuperLink(superlink, root_certificates, insecure)
+    if (superlink is None) == (relay is None):
+        raise click.UsageError("give --superlink, or --relay for a standard SuperNode, and not both")
+    where = None if superlink is None else SuperLink(superlink, root_certificates, insecure)
     desk = _desk(options)
     _show(desk.preview())
     if not accept and not click.confirm("Take part?", err=True):
         raise click.Abort
     ending = _Ending(linger)
     half = desk.party(attempt=attempt, log=_log)
-    answer(
-        half.handle,
-        where,
-        private_key=private_key,
-        poll=poll,
-        until=lambda: ending.reached(half.finished),
-        log=_log,
-    )
+
+    def over() -> bool:
+        return ending.reached(half.finished)
+
+    if where is not None:
+        answer(half.handle, where, private_key=private_key, poll=poll, until=over, log=_log)
+    else:
+        assert relay is not None
+        listen(half.handle, relay, until=over, log=_log)
     _report(desk)
 
 

@@ -11,19 +11,25 @@ from numpy.typing import NDArray
 
 Array = NDArray[np.float64]
 
+_BLOCK = 256
+"""Rows that are worked on at once, so that they stay in the cache."""
+
 
 def record_products(rows: Array, linear: Array) -> Array:
     """Return rows @ linear, shape (n, k), each entry added up over the columns of `rows` in their order.
 
     Only entries of `linear`, shape (d, k), that are not 0 cost anything.
     """
-    columns = np.ascontiguousarray(rows.T)
-    answer = np.zeros((linear.shape[1], rows.shape[0]))
+    answer = np.empty((rows.shape[0], linear.shape[1]))
+    used = [np.flatnonzero(factors) for factors in linear]
     with np.errstate(over="ignore", invalid="ignore"):
-        for i, factors in enumerate(linear):
-            used = np.flatnonzero(factors)
-            if len(used) == len(factors):
-                answer += factors[:, None] * columns[i]
-            elif len(used):
-                answer[used] += factors[used, None] * columns[i]
-    return np.ascontiguousarray(answer.T)
+        for start in range(0, len(rows), _BLOCK):
+            columns = np.ascontiguousarray(rows[start : start + _BLOCK].T)
+            block = np.zeros((linear.shape[1], columns.shape[1]))
+            for column, factors, places in zip(columns, linear, used, strict=True):
+                if len(places) == len(factors):
+                    block += factors[:, None] * column
+                elif len(places):
+                    block[places] += factors[places, None] * column
+            answer[start : start + _BLOCK] = block.T
+    return answer

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import time
 from collections.abc import Callable
@@ -10,7 +11,7 @@ from statistics import fmean
 from typing import Any
 
 from privfcd.engines.methods import method_of
-from privfcd.engines.methods.base import OnRound, check_quote
+from privfcd.engines.methods.base import OnRound, check_answer
 from privfcd.errors import PartyFailed
 from privfcd.federation.checkpoint import Checkpoint
 from privfcd.federation.remote import PartiesLost, RemoteFederation, Transport
@@ -90,33 +91,32 @@ def run_study(
     began = time.perf_counter()
     method = method_of(study)
     missing = dict(absent or {})
-    kept = Checkpoint(checkpoint, study.digest)
-    if kept.begun:
-        log(f"going on from the checkpoint with {', '.join(kept.parties)}")
-    while True:
-        if not kept.begun or (set(kept.parties) & set(missing) and not kept.charged):
-            kept.begin(_present(study, missing))
-        federation = RemoteFederation(
-            transport,
-            method.codec,
-            study.digest,
-            kept,
-            charging=method.charging,
-            timeout=timeout,
-            tries=tries,
-            check=lambda name, answer: check_quote(study, answer),
-        )
-        try:
-            model = method.run(federation, on_round)
-        except PartiesLost as lost:
-            missing.update(lost.lost)
-            log(f"nothing is charged yet; left out: {lost}")
-            _present(study, missing)
-            method = method_of(study)
-            continue
-        break
-    parties = tuple(kept.parties)
-    kept.close()
+    with contextlib.closing(Checkpoint(checkpoint, study.digest)) as kept:
+        if kept.begun:
+            log(f"going on from the checkpoint with {', '.join(kept.parties)}")
+        while True:
+            if not kept.begun or (set(kept.parties) & set(missing) and not kept.charged):
+                kept.begin(_present(study, missing))
+            federation = RemoteFederation(
+                transport,
+                method.codec,
+                study.digest,
+                kept,
+                charging=method.charging,
+                timeout=timeout,
+                tries=tries,
+                check=lambda question, answer: check_answer(study, question, answer),
+            )
+            try:
+                model = method.run(federation, on_round)
+            except PartiesLost as lost:
+                missing.update(lost.lost)
+                log(f"nothing is charged yet; left out: {lost}")
+                _present(study, missing)
+                method = method_of(study)
+                continue
+            break
+        parties = tuple(kept.parties)
     return StudyRun(
         model=model,
         parties=parties,

@@ -55,7 +55,7 @@ class RemoteFederation:
     tries : int
         How often a party is asked, the same question and id each time.
     check : callable
-        Called with each party's name and answer; raises PartyFailed for one that cannot be.
+        Called with each question and answer; raises PartyFailed for an answer that cannot be.
     """
 
     def __init__(
@@ -68,7 +68,7 @@ class RemoteFederation:
         charging: tuple[type, ...],
         timeout: float = 90.0,
         tries: int = 2,
-        check: Callable[[str, Any], None] = lambda name, answer: None,
+        check: Callable[[Any, Any], None] = lambda question, answer: None,
     ) -> None:
         self._transport = transport
         self._codec = codec
@@ -114,25 +114,25 @@ class RemoteFederation:
         if alone:
             answers: dict[str, Message] = {}
             for name in self.names:
-                answers.update(self._gather(request, data, (name,)))
+                answers.update(self._gather(message, request, data, (name,)))
         else:
-            answers = self._gather(request, data, self.names)
+            answers = self._gather(message, request, data, self.names)
         in_order = [answers[name] for name in self.names]
         self._bytes += message.payload_bytes() * len(in_order) + sum(answer.payload_bytes() for answer in in_order)
         self.seconds.append(time.perf_counter() - began)
         return in_order
 
-    def _gather(self, request: Request, data: bytes, names: Sequence[str]) -> dict[str, Message]:
+    def _gather(self, question: Message, request: Request, data: bytes, names: Sequence[str]) -> dict[str, Message]:
         """Return the answers of these parties, those in the checkpoint first."""
         known = {name: answer for name, answer in self._checkpoint.answers(request.sequence).items() if name in names}
-        answers = {name: self._read(name, answer, request) for name, answer in known.items()}
+        answers = {name: self._read(question, answer, request) for name, answer in known.items()}
         waiting = [name for name in names if name not in answers]
         why: dict[str, str] = {}
         for _ in range(self._tries if waiting else 0):
             for name, answer in self._exchange(dict.fromkeys(waiting, data)).items():
                 waiting.remove(name)
                 try:
-                    answers[name] = self._opened(name, answer, request)
+                    answers[name] = self._opened(question, name, answer, request)
                 except PartyFailed as error:
                     why[name] = str(error)
             if not waiting:
@@ -147,16 +147,16 @@ class RemoteFederation:
         self.wire_bytes += sum(map(len, requests.values())) + sum(map(len, answers.values()))
         return {name: answer for name, answer in answers.items() if name in requests}
 
-    def _opened(self, name: str, data: bytes, request: Request) -> Message:
+    def _opened(self, question: Message, name: str, data: bytes, request: Request) -> Message:
         """Return the message in an answer, kept in the checkpoint; raise PartyFailed with why there is none."""
         envelope = _envelope(data)
         if isinstance(envelope, Refusal) and envelope.kind == "behind" and 0 < envelope.expected < request.sequence:
             data = self._caught_up(name, envelope.expected, request)
-        message = self._read(name, data, request)
+        message = self._read(question, data, request)
         self._checkpoint.keep(request.sequence, name, data)
         return message
 
-    def _read(self, name: str, data: bytes, request: Request) -> Message:
+    def _read(self, question: Message, data: bytes, request: Request) -> Message:
         envelope = _envelope(data)
         if isinstance(envelope, Refusal):
             raise PartyFailed(WORDS[envelope.kind])
@@ -166,7 +166,7 @@ class RemoteFederation:
             message: Message = self._codec.decode(envelope.payload)
         except MalformedMessage as error:
             raise PartyFailed(f"its answer makes no sense: {error}") from error
-        self._check(name, message)
+        self._check(question, message)
         return message
 
     def _caught_up(self, name: str, first: int, request: Request) -> bytes:

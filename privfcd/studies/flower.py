@@ -18,9 +18,11 @@ from privfcd.data.datasets import sachs
 from privfcd.data.private import PrivateTable
 from privfcd.data.tables import split_rows
 from privfcd.demo import PARTIES, SPLIT_SEED, TARGET
+from privfcd.engines.flower import be_quiet
 from privfcd.engines.flower.grid import FlowerTransport
 from privfcd.engines.flower.trial import Trial
 from privfcd.engines.run import StudyRun, run_study
+from privfcd.errors import InvalidParameter
 from privfcd.federation.study_file import read_study
 from privfcd.graphs import compare
 from privfcd.mechanisms import SimulatedNoise
@@ -116,6 +118,10 @@ def flower(epsilon: float, seed: int, methods: tuple[str, ...], quick: bool) -> 
 
     from privfcd.cli.output import console, say
 
+    try:
+        be_quiet()
+    except InvalidParameter as error:
+        raise click.ClickException(str(error)) from None
     chosen = methods or (("fed-sparse",) if quick else tuple(LEARNERS))
     table = Table(title=f"Sachs, three parties on Flower, epsilon = {epsilon:g} each", title_justify="left")
     headings = ("method", "bit for bit", "edges", "SHD", "questions", "s a question", "bytes (paper)", "bytes (wire)")

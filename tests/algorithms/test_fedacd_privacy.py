@@ -28,7 +28,7 @@ BUDGET = Budget(epsilon=5.0, delta=1e-5)
 def discrete_tables(parties: int = 2, rows: int = 1000, **options: Any) -> list[PrivateTable]:
     parts = np.array_split(NETWORK.sample(rows, 1000), parties)
     options = {"budget": BUDGET, "noise": SimulatedNoise(1), **options}
-    return [PrivateTable(part, NETWORK.columns, name=f"p{k}", **options) for k, part in enumerate(parts)]
+    return [PrivateTable(part, NETWORK.columns, **{"name": f"p{k}", **options}) for k, part in enumerate(parts)]
 
 
 def continuous_tables(parties: int = 2, rows: int = 1500, **options: Any) -> list[PrivateTable]:
@@ -82,7 +82,7 @@ def test_mixed_data_is_refused_before_a_charge_and_before_a_row_is_read(arm: Cal
 
 
 def test_a_refusal_of_one_party_charges_none(arm: Callable[..., PrivateTable]) -> None:
-    tables = [*discrete_tables(1), *discrete_tables(1, budget=Budget(epsilon=0.1, delta=1e-5))]
+    tables = [*discrete_tables(1), *discrete_tables(1, name="poor", budget=Budget(epsilon=0.1, delta=1e-5))]
     for table in tables:
         arm(table)
     with pytest.raises(BudgetExceeded):

@@ -111,9 +111,9 @@ def test_a_study_cannot_spend_more_than_it_demands() -> None:
     journal = MemoryJournal()
     ledger = Ledger(Budget(10.0, 1e-5), name="n", journal=journal)
     study = StudyLedger(ledger, 1.0, 1e-6)
-    with pytest.raises(BudgetExceeded, match="the study demands 1$"):
+    with pytest.raises(BudgetExceeded, match=r"the study demands 1$"):
         study.check([PlanPart("g", gaussian_event(1.0, 2.0), 1)], delta=1e-6)
-    with pytest.raises(BudgetExceeded, match="the study demands 1$"):
+    with pytest.raises(BudgetExceeded, match=r"the study demands 1$"):
         study.reserve([PlanPart("g", gaussian_event(1.0, 2.0), 1)], delta=1e-6)
     with pytest.raises(BudgetExceeded, match="demands 1e-06"):
         study.reserve([PlanPart("g", gaussian_event(1.0, 50.0), 1)], delta=1e-5)

@@ -15,6 +15,10 @@ from privfcd.algorithms.equal_variance.law import Array, Law
 _TINY = 1e-10
 """Residual variances below this share of the variable's own variance are rounding errors."""
 
+_PASSES = 4
+"""How often residuals are taken out again after others were: on noisy moments, which need not be positive semidefinite,
+more passes can grow without bound."""
+
 
 def top_down(law: Law, tau: float, caution: float) -> NDArray[np.int64]:
     """Return an order of the variables, causes first.
@@ -61,7 +65,7 @@ def top_down(law: Law, tau: float, caution: float) -> NDArray[np.int64]:
         taken = order[: step + 1]
         columns, rounds = left, 0
         first = step  # at first only the new one is tested, then, where residuals changed, all that were taken
-        while columns.size and rounds <= step:
+        while columns.size and rounds <= min(step, _PASSES):
             rounds += 1
             tested = taken[first:]
             c = covariances[first : step + 1, columns]

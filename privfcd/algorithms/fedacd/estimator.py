@@ -227,7 +227,10 @@ class FedACD(Estimator):
         gathered = gather([table.encoded(encoding) for table in tables], release, **options)
         declared = {"levels": dict(zip(order, encoding.levels, strict=True))}
         reports = [replace(report, declared={**report.declared, **declared}) for report in gathered.reports or ()]
-        return replace(gathered, reports=reports)
+        rule = gathered.rule
+        if self.release == "auto" and not exact:
+            rule = {**rule, "why": "encoded records have one length: clipping cuts nothing"}
+        return replace(gathered, reports=reports, rule=rule)
 
     def _vote(self, voters: Sequence[Moments], names: Sequence[str], settings: Settings) -> tuple[Outcome, int]:
         order = tuple(sorted(names))

@@ -47,7 +47,12 @@ class OwnRounds:
 
 
 def planned_rounds(
-    tables: Sequence[PrivateTable], *, epsilon: float | None = None, delta: float | None = None, center: bool = False
+    tables: Sequence[PrivateTable],
+    *,
+    epsilon: float | None = None,
+    delta: float | None = None,
+    center: bool = False,
+    first: int = 0,
 ) -> list[OwnRounds]:
     """Plan rounds that look at one table alone, for each; open tables' moments are exact. Nothing is charged.
 
@@ -57,6 +62,8 @@ def planned_rounds(
         One for each party, columns of the same names.
     epsilon, delta, center
         As of `release_moments`; each party takes off a mean of its own.
+    first : int
+        The first table's number in the federation, to which the noise's streams belong.
 
     Raises
     ------
@@ -65,7 +72,7 @@ def planned_rounds(
     """
     columns = tables[0].columns
     runs = []
-    for index, table in enumerate(tables):
+    for index, table in enumerate(tables, first):
         method = "exact" if table.open else "preconditioned"
         settings = ReleaseSettings(method=method, epsilon=epsilon, delta=delta, center=center)
         own = table.reordered(columns)
@@ -87,6 +94,11 @@ def own_moments(runs: Sequence[OwnRounds]) -> OwnMoments:
     """
     for run in runs:
         run.coordinator.charge(run.alone)
+    return released(runs)
+
+
+def released(runs: Sequence[OwnRounds]) -> OwnMoments:
+    """Do rounds that were charged for before."""
     parts, reports, rules = [], [], []
     for run in runs:
         outcome = run.coordinator.release(run.alone, run.quotes, run.shares)

@@ -1,7 +1,8 @@
-"""The Flower app that a run is started with: metadata only.
+"""The Flower app that a run is started with.
 
-A Flower run belongs to an app bundle. This one says what it is and holds no code of ours: where it is run by a SuperNode or
-a SuperExec all the same, its components end with the words in `REFUSAL`.
+A Flower run belongs to an app bundle. Parties that are nodes themselves (see `node`) do not look at it. A standard SuperNode
+runs its ClientApp, which hands questions to the party's process (see `relay`). Its ServerApp is never run, for coordinators
+are processes of their own; where a SuperExec tries all the same, it ends with the words in `REFUSAL`.
 """
 
 from __future__ import annotations
@@ -11,9 +12,7 @@ from typing import Any
 
 from privfcd import __version__
 
-REFUSAL = (
-    "privfcd runs no app code: start parties with `privfcd party serve`, a coordinator with `privfcd coordinator run`"
-)
+REFUSAL = "start the SuperLink with --isolation process, and the coordinator with `privfcd coordinator run`"
 
 PYPROJECT = f"""[build-system]
 requires = ["hatchling"]
@@ -38,14 +37,15 @@ clientapp = "privfcd_study.app:client"
 [tool.flwr.app.config]
 """
 
-CODE = f'''"""Nothing to be run: see privfcd."""
+CODE = f'''"""A study of privfcd: questions go to the party's own process; the coordinator is a process of its own."""
+
+from privfcd.engines.flower.relay import client_app
+
+client = client_app()
 
 
 def server(*_: object) -> None:
     raise SystemExit("{REFUSAL}")
-
-
-client = server
 '''
 
 

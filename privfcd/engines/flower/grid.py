@@ -94,11 +94,8 @@ class FlowerTransport:
         why = dict.fromkeys(names, "no node of that name has come forward")
         while True:
             found: dict[str, list[int]] = {}
-            for node in self._grid.get_nodes():
-                if node.node_id not in self._nodes.values():
-                    name = self._greet(node, study)
-                    if name is not None:
-                        found.setdefault(name, []).append(node.node_id)
+            for number, name in self._greeted(study).items():
+                found.setdefault(name, []).append(number)
             for name, nodes in found.items():
                 if name in why and len(nodes) == 1:
                     self._nodes[name] = nodes[0]
@@ -111,27 +108,42 @@ class FlowerTransport:
             time.sleep(4 * self._poll)
 
     def exchange(self, requests: Mapping[str, bytes], timeout: float) -> Mapping[str, bytes]:
-        """See `Transport.exchange`; nodes that came back under another number are looked for again."""
-        online = {node.node_id for node in self._grid.get_nodes()}
-        gone = [name for name in requests if self._nodes.get(name) not in online]
-        if gone:
-            for name in gone:
-                self._nodes.pop(name, None)
-            self.find(self._study, gone, timeout)
-        nodes = {self._nodes[name]: name for name in requests if name in self._nodes}
-        answers = self._ask({node: requests[name] for node, name in nodes.items()}, timeout)
-        return {nodes[node]: answer for node, answer in answers.items()}
+        """See `Transport.exchange`.
 
-    def _greet(self, node: Any, study: str) -> str | None:
-        """Return the name that a node gives for this study; None where it is no party of it."""
-        answer = self._ask({node.node_id: HELLO + study.encode()}, 40 * self._poll).get(node.node_id, b"")
-        if not answer.startswith(HELLO):
-            return None
-        try:
-            name = answer[len(HELLO) :].decode()
-        except UnicodeDecodeError:
-            return None
-        return None if node.name and node.name != name else name
+        A question to a node that the SuperLink takes for gone is sent again when a node of that name is there.
+        """
+        deadline = time.monotonic() + timeout
+        answers: dict[str, bytes] = {}
+        while True:
+            missing = [name for name in requests if name not in answers]
+            left = deadline - time.monotonic()
+            if not missing or left <= 0:
+                return answers
+            online = {node.node_id for node in self._grid.get_nodes()}
+            for name in missing:
+                if self._nodes.get(name) not in online:
+                    self._nodes.pop(name, None)
+            if any(name not in self._nodes for name in missing):
+                self.find(
+                    self._study, [name for name in missing if name not in self._nodes], min(left, 20 * self._poll)
+                )
+            nodes = {self._nodes[name]: name for name in missing if name in self._nodes}
+            left = max(deadline - time.monotonic(), 4 * self._poll)
+            for node, answer in self._ask({node: requests[name] for node, name in nodes.items()}, left).items():
+                answers[nodes[node]] = answer
+            if len(answers) < len(requests):
+                time.sleep(4 * self._poll)
+
+    def _greeted(self, study: str) -> dict[int, str]:
+        """Ask nodes that are nobody yet who they are; return the names of those that are parties of this study."""
+        unknown = {node.node_id: node for node in self._grid.get_nodes() if node.node_id not in self._nodes.values()}
+        names = {}
+        for number, answer in self._ask(dict.fromkeys(unknown, HELLO + study.encode()), 120 * self._poll).items():
+            if answer.startswith(HELLO):
+                name = answer[len(HELLO) :].decode(errors="replace")
+                if unknown[number].name in ("", name):
+                    names[number] = name
+        return names
 
     def _ask(self, bodies: Mapping[int, bytes], timeout: float) -> dict[int, bytes]:
         from flwr.app import ConfigRecord, Message, RecordDict

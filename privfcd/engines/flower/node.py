@@ -17,7 +17,7 @@ from privfcd.engines.flower import BODY, RECORD, be_quiet
 from privfcd.engines.flower.connection import SuperLink
 from privfcd.errors import InvalidParameter, PartyFailed
 
-PATIENCE = 75.0
+PATIENCE = 120.0
 """Seconds after which a SuperLink takes a node that was killed for gone, and lets the same key in again."""
 
 
@@ -63,14 +63,13 @@ def serve(
     while not until():
         try:
             _connected(handle, superlink, keys, poll, until, log)
-        except SystemExit:  # Flower's way to say that the connection was not made
+        except _NotLetIn as error:
             if time.monotonic() - began > PATIENCE:
-                raise PartyFailed(
-                    "the SuperLink cannot be reached, or does not let this node in: see Flower's message above"
-                ) from None
-            log("not let in: the SuperLink may still hold this node's last connection for live; trying again")
+                raise PartyFailed(f"the SuperLink does not let this node in: {error}") from None
+            log(f"not let in, trying again: {error}")
             time.sleep(min(5.0, 20 * poll))
         else:
+            log("connection closed")
             began = time.monotonic()
 
 
@@ -82,9 +81,13 @@ def _connected(
     until: Callable[[], bool],
     log: Callable[[str], None],
 ) -> None:
-    from flwr.supernode.fleet_http_connection import http_request_response
+    from flwr.supernode import fleet_http_connection
 
-    connection = http_request_response(superlink.address, superlink.insecure, superlink.certificates, keys)
+    # Flower ends the process where it is not let in, by a timer even if that is caught
+    fleet_http_connection.flwr_exit = _not_let_in
+    connection = fleet_http_connection.http_request_response(
+        superlink.address, superlink.insecure, superlink.certificates, keys
+    )
     with connection as (_, receive, send, _, _, pull_object, push_object, confirm):
         log("connected")
         while not until():
@@ -145,6 +148,15 @@ def _push(question: Any, body: bytes, seconds: float, send: Any, push_object: An
             ((number, part.deflate()) for number, part in parts.items() if number in wanted),
             lambda number, content: push_object(run, session, number, content),
         )
+
+
+class _NotLetIn(Exception):
+    """The SuperLink refused this node, or could not be reached."""
+
+
+def _not_let_in(code: int, message: str | None = None, *_: Any, **__: Any) -> None:
+    words = [line for line in (message or "").splitlines() if line]
+    raise _NotLetIn(f"{' '.join(words[1:] or words)} (Flower's exit code {code})")
 
 
 def _not_running() -> type[Exception]:

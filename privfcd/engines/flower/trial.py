@@ -99,9 +99,31 @@ class Trial:
         command += ["--root-certificates", str(self._folder / "ca.pem"), "--key", str(self.key(name)), *more]
         self.start(name, command)
 
-    def start(self, name: str, command: Sequence[str]) -> None:
-        """Start a process whose output goes to NAME.log."""
-        environment = {**os.environ, **QUIET, "FLWR_HOME": str(self._folder / "flwr"), "OPENBLAS_NUM_THREADS": "1"}
+    def serve_behind_supernode(self, name: str, study: Path, table: Path, ledger: Path, *more: str) -> None:
+        """Start a party's process that listens on a socket, and a standard SuperNode before it."""
+        place = self._folder / f"{name}-relay"
+        place.mkdir(mode=0o700)
+        command = [sys.executable, "-m", "privfcd", "party", "serve", str(study), "--name", name, "--table", str(table)]
+        self.start(name, [*command, "--ledger", str(ledger), "--relay", str(place / "s"), "--accept", *more])
+        command = [_beside("flower-supernode"), "--superlink", self.superlink.address, "--port", str(free_port())]
+        command += [
+            "--root-certificates",
+            str(self._folder / "ca.pem"),
+            "--auth-supernode-private-key",
+            str(self.key(name)),
+        ]
+        self.start(f"{name}-node", command, PRIVFCD_RELAY=str(place / "s"), FLWR_SUPEREXEC_TASK_POLL_INTERVAL="0.1")
+
+    def start(self, name: str, command: Sequence[str], **more: str) -> None:
+        """Start a process whose output goes to NAME.log, with `more` in its environment."""
+        environment = {
+            **os.environ,
+            **QUIET,
+            "FLWR_HOME": str(self._folder / "flwr"),
+            "OPENBLAS_NUM_THREADS": "1",
+            **more,
+        }
+        environment["PATH"] = os.pathsep.join((str(Path(sys.executable).parent), environment.get("PATH", "")))
         with open(self._folder / f"{name}.log", "ab") as log:
             self.processes[name] = subprocess.Popen(
                 list(command), stdin=subprocess.DEVNULL, stdout=log, stderr=log, env=environment

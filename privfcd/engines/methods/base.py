@@ -6,6 +6,9 @@ import inspect
 from collections.abc import Callable, Mapping
 from typing import Any, Protocol
 
+import numpy as np
+from numpy.typing import NDArray
+
 from privfcd import checks
 from privfcd.algorithms.base import Estimator
 from privfcd.algorithms.release import messages as release_messages
@@ -18,6 +21,8 @@ from privfcd.federation.wire import Codec
 
 OnRound = Callable[[Any], None]
 MOST_ROWS = 10**12
+FAR = 40.0
+"""Standard deviations that Gaussian noise does not reach."""
 
 
 class Method(Protocol):
@@ -75,20 +80,29 @@ def release_settings(
         method = private if study.private else "exact"
     if (method == "exact") == study.private:
         raise InvalidParameter(f"parameters.release must fit the study's budget, got {method!r} {study.epsilon=}")
-    center = given.get("center", inspect.signature(estimator.__init__).parameters["center"].default)
     return ReleaseSettings(
         method=method,
         send=send,
         epsilon=study.epsilon,
         delta=study.delta,
         row_norm=row_norm,
-        center=True if center is None else center,
+        center=centred(study, estimator),
         kind=kind if method == "preconditioned" else "directions",
     )
 
 
-def check_quote(study: Study, answer: object) -> None:
-    """Raise PartyFailed for a quote that cannot be: row counts, budget, and bounds other than the study's."""
+def centred(study: Study, estimator: type[Estimator]) -> Any:
+    """Return whether means are taken off: as the study says, or as the estimator does for tables."""
+    default = inspect.signature(estimator.__init__).parameters["center"].default
+    center = study.parameters.get("center", default)
+    return True if center is None else center
+
+
+def check_answer(study: Study, question: object, answer: object) -> None:
+    """Raise PartyFailed for an answer that cannot be: of no rows, of other bounds than the study's, or far beyond its noise.
+
+    Shapes and kinds are checked where answers are used.
+    """
     rows = getattr(answer, "n_rows", 1)
     if not 1 <= rows <= MOST_ROWS:
         raise PartyFailed(f"it says that it has {rows} rows")
@@ -97,3 +111,15 @@ def check_quote(study: Study, answer: object) -> None:
             raise PartyFailed(f"it quotes a budget of mu = {answer.mu}, which the study does not allow")
         if answer.bounds != study.bounds:
             raise PartyFailed("it declares other bounds than the study's")
+    if not study.private:
+        return
+    if isinstance(answer, release_messages.Numbers):  # shares, or means in units of the bounds
+        _within(answer.values, 1.0, answer.noise_sd)
+    if isinstance(answer, release_messages.Matrix) and isinstance(question, release_messages.AskMoments):
+        norm = 1.0 if question.row_norm is None else question.row_norm
+        _within(answer.upper, norm**2, answer.scale)
+
+
+def _within(values: NDArray[np.float64], most: float, noise: float) -> None:
+    if not 0 < noise or np.abs(values).max(initial=0.0) > most + FAR * noise:
+        raise PartyFailed(f"it sent values beyond {most:g} by more than any noise of scale {noise:g}")

@@ -1,4 +1,4 @@
-"""Learners whose parties keep their moments: each releases one covariance to itself, and answers from that.
+"""Learners whose parties keep their moments, and answer from those.
 
 What a party answers afterwards is post-processing of its own noisy moments (exact ones, charged as non-private, in a
 study without a budget).
@@ -10,7 +10,6 @@ from collections.abc import Callable, Mapping
 from types import ModuleType
 from typing import Any, Protocol
 
-from privfcd.algorithms.base import Estimator
 from privfcd.algorithms.fed_bnsl import FedBNSL
 from privfcd.algorithms.fed_bnsl import messages as fed_bnsl_messages
 from privfcd.algorithms.fed_bnsl.coordinator import FedBNSLCoordinator
@@ -19,14 +18,10 @@ from privfcd.algorithms.peri import IPERI, PERI
 from privfcd.algorithms.peri import messages as peri_messages
 from privfcd.algorithms.peri.coordinator import PERICoordinator
 from privfcd.algorithms.peri.party import PERIParty
-from privfcd.algorithms.release import messages
-from privfcd.algorithms.release.coordinator import ReleaseCoordinator
-from privfcd.algorithms.release.party import ReleaseParty
-from privfcd.algorithms.release.whitening import structure_whitening
 from privfcd.algorithms.results import store_graph
 from privfcd.algorithms.rounds import history_rows
 from privfcd.data.private import PrivateTable
-from privfcd.engines.methods.base import OnRound, estimator_of, release_settings
+from privfcd.engines.methods.base import OnRound, estimator_of
 from privfcd.engines.methods.released import OPTIONS
 from privfcd.errors import PartyFailed
 from privfcd.federation.protocol import Empty, Federation, Message, Party
@@ -35,16 +30,37 @@ from privfcd.federation.wire import Codec, module_messages
 from privfcd.moments import Moments
 
 
+class KeepingParty(Party, Protocol):
+    """A party's half that ends with moments of its own."""
+
+    @property
+    def kept(self) -> Moments | None:
+        """The moments, once there are any."""
+
+
+class FirstStage(Protocol):
+    """How moments come about at the parties."""
+
+    @property
+    def module(self) -> ModuleType:
+        """Its messages."""
+
+    def offer(self) -> Message:
+        """Return its opening message."""
+
+    def party(self, table: PrivateTable, index: int) -> KeepingParty:
+        """Return a party's half."""
+
+    def run(self, federation: Federation) -> None:
+        """Run the coordinator's half."""
+
+
 class SecondStage(Protocol):
     """What comes after the release."""
 
     @property
     def module(self) -> ModuleType:
         """Its messages."""
-
-    @property
-    def estimator(self) -> type[Estimator]:
-        """What is fitted."""
 
     def offer(self) -> Message:
         """Return its opening message."""
@@ -57,58 +73,56 @@ class SecondStage(Protocol):
 
 
 class StagedParty:
-    """A release first, then another half on what it kept."""
+    """A first stage that leaves moments here, then another half on them."""
 
-    def __init__(self, release: ReleaseParty, make: Callable[[str, Moments], Party]) -> None:
-        self._release = release
+    def __init__(self, first: KeepingParty, messages: ModuleType, make: Callable[[str, Moments], Party]) -> None:
+        self._first = first
+        self._messages = messages
         self._make = make
         self._second: Party | None = None
 
     @property
     def name(self) -> str:
         """See `Party.name`."""
-        return self._release.name
+        return self._first.name
 
     def answer(self, message: Message) -> Message:
         """See `Party.answer`."""
-        if type(message).__module__ == messages.__name__:
-            return self._release.answer(message)
+        if type(message).__module__ == self._messages.__name__:
+            return self._first.answer(message)
         if self._second is None:
-            if self._release.kept is None:
+            if self._first.kept is None:
                 raise PartyFailed(f"{self.name} was asked to learn before it released its moments to itself")
-            self._second = self._make(self.name, self._release.kept)
+            self._second = self._make(self.name, self._first.kept)
         return self._second.answer(message)
 
 
 class Kept:
-    """A release that stays at the parties, and a second stage."""
+    """A first stage, `OneCovariance` or `OwnRounds`, and a second one."""
 
-    charging = (messages.Charge,)
-
-    def __init__(self, study: Study, stage: SecondStage) -> None:
+    def __init__(self, study: Study, first: FirstStage, second: SecondStage) -> None:
         self._study = study
-        self._stage = stage
-        self._settings = release_settings(study, stage.estimator, send=False)
-        self.ending: tuple[type, ...] = (stage.module.Finish,)
-        prefix = stage.module.__name__.split(".")[-2]
-        self.codec = Codec(
-            {"empty": Empty, **module_messages("release", messages), **module_messages(prefix, stage.module)}
-        )
+        self._first = first
+        self._second = second
+        self.charging: tuple[type, ...] = (first.module.Charge,)
+        self.ending: tuple[type, ...] = (second.module.Finish,)
+        known: dict[str, type] = {"empty": Empty}
+        for module in (first.module, second.module):
+            known |= module_messages(module.__name__.split(".", 2)[-1], module)
+        self.codec = Codec(known)
 
     def agreed(self) -> Mapping[type, Message]:
         """See `Method.agreed`."""
-        offer = self._stage.offer()
-        return {messages.Offer: messages.Offer(self._settings, self._study.columns), type(offer): offer}
+        return {type(offer): offer for offer in (self._first.offer(), self._second.offer())}
 
     def party(self, table: PrivateTable, index: int) -> Party:
         """See `Method.party`."""
-        return StagedParty(ReleaseParty([table], index), self._stage.party)
+        return StagedParty(self._first.party(table, index), self._first.module, self._second.party)
 
     def run(self, federation: Federation, on_round: OnRound | None = None) -> Any:
         """See `Method.run`."""
-        coordinator = ReleaseCoordinator(self._settings, self._study.columns, structure_whitening)
-        coordinator.run(federation, coordinator.offer(federation))
-        model = self._stage.run(federation, on_round)
+        self._first.run(federation)
+        model = self._second.run(federation, on_round)
         model.bytes_exchanged_ = federation.bytes_exchanged
         return model
 
@@ -117,7 +131,6 @@ class FedBNSLStage:
     """Fed-BNSL's rounds."""
 
     module = fed_bnsl_messages
-    estimator = FedBNSL
 
     def __init__(self, study: Study) -> None:
         self._model: FedBNSL = estimator_of(FedBNSL, study, without=OPTIONS)
@@ -146,7 +159,6 @@ class PERIStage:
     module = peri_messages
 
     def __init__(self, study: Study, kind: type[PERI] | type[IPERI]) -> None:
-        self.estimator: type[Estimator] = kind
         self._model: Any = estimator_of(kind, study, without=OPTIONS)
         if self._model.privacy != "moments":
             raise PartyFailed("parameters.privacy must be 'moments' between machines")

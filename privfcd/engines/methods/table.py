@@ -6,8 +6,10 @@ from collections.abc import Callable
 
 from privfcd import checks
 from privfcd.algorithms import GES, IPERI, NOTEARS, PC, PERI, EqualVarianceSearch
+from privfcd.algorithms.fed_bnsl import FedBNSL
 from privfcd.algorithms.fedacd import FedACD
 from privfcd.engines.methods.base import Method
+from privfcd.engines.methods.first_stages import OneCovariance, OwnRounds
 from privfcd.engines.methods.kept import FedBNSLStage, Kept, PERIStage
 from privfcd.engines.methods.released import Released
 from privfcd.engines.methods.sparse import FedSparse
@@ -15,11 +17,11 @@ from privfcd.federation.study_file import Study
 
 
 def _regrets(study: Study, kind: type[PERI] | type[IPERI]) -> Method:
-    """Moments are sent where rounds are needed to release them, as the estimators have it."""
+    """Moments stay at the parties, by rounds of their own where the budget pays for them, as the estimators have it."""
     release, row_norm = study.parameters.get("release", "auto"), study.parameters.get("row_norm")
     if release == "preconditioned" or (release == "auto" and study.private and row_norm is None):
-        return Released(study, kind, "clipped")
-    return Kept(study, PERIStage(study, kind))
+        return Kept(study, OwnRounds(study, kind), PERIStage(study, kind))
+    return Kept(study, OneCovariance(study, kind), PERIStage(study, kind))
 
 
 METHODS: dict[str, Callable[[Study], Method]] = {
@@ -29,7 +31,7 @@ METHODS: dict[str, Callable[[Study], Method]] = {
     "pc": lambda study: Released(study, PC),
     "ges": lambda study: Released(study, GES),
     "fedacd": lambda study: Released(study, FedACD),
-    "fed-bnsl": lambda study: Kept(study, FedBNSLStage(study)),
+    "fed-bnsl": lambda study: Kept(study, OneCovariance(study, FedBNSL), FedBNSLStage(study)),
     "peri": lambda study: _regrets(study, PERI),
     "i-peri": lambda study: _regrets(study, IPERI),
 }

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
@@ -192,16 +191,6 @@ class AuditReport:
         if self.verdict == "consistent":
             return f"no fault found, which never means private: other pairs or more runs could show more.{share}"
         return f"no fault found, but the audit saw too little to have found a large one.{share}"
-
-    def plot(self, path: str | Path) -> Path:
-        """Draw the measured trade-off between the errors with the claimed curve over it, and save it to `path`.
-
-        Needs matplotlib (the extra `plot`). The file's ending gives its format.
-        """
-        from privfcd.reports.audit_picture import draw_audit
-
-        draw_audit(self, path)
-        return Path(path)
 
 
 def jsonable(value: Any) -> Any:

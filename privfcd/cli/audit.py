@@ -221,5 +221,7 @@ def _run(mechanism: Any, epsilon: float, delta: float, sensitivity: float, optio
             noise=noise,
         )
     if options["plot"] is not None:
-        report.plot(options["plot"])
+        from privfcd.reports import draw_audit
+
+        draw_audit(report, options["plot"])
     end_with(report, options["as_json"], mechanism=repr(mechanism))

@@ -127,7 +127,9 @@ def algorithm(
                 seed=seed, workers=workers, on_progress=done,
             )  # fmt: skip
     if plot is not None:
-        end.plot(plot)
+        from privfcd.reports import draw_audit
+
+        draw_audit(end, plot)
     end_with(end, as_json, audited=method, d=d, rows=rows, parties=parties)
 
 

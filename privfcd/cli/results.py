@@ -77,9 +77,7 @@ def finish(model: Any, seconds: float, target: nx.DiGraph[str] | None, options: 
         raise click.exceptions.Exit(NOT_WRITTEN)
 
 
-def _write(
-    model: Any, target: nx.DiGraph[str] | None, options: dict[str, Any]
-) -> tuple[list[str], list[str]]:
+def _write(model: Any, target: nx.DiGraph[str] | None, options: dict[str, Any]) -> tuple[list[str], list[str]]:
     """Write every file that can be written; return those, and what went wrong with the others."""
     from privfcd.graphs import write_graph
     from privfcd.reports import draw_graph, privacy_text, write_whole

@@ -8,6 +8,7 @@ still given, and new questions of that run are refused.
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -68,7 +69,7 @@ class DurableParty:
         self._name = name
         self._ending = ending
         self._scope = f"study {study[:16]} attempt {attempt}"
-        self._log = log
+        self._write = log
         self._restart("")
 
     @property
@@ -90,7 +91,16 @@ class DurableParty:
         self._broken = self._ended = False
 
     def handle(self, data: bytes) -> bytes:
-        """Return the answer to a request, or a refusal, as bytes; to a greeting for this study, the party's name."""
+        """Return the answer to a request, or a refusal, as bytes; to a greeting for this study, the party's name.
+
+        Whatever goes wrong here, such as a ledger that cannot be read just now, is a refusal too.
+        """
+        try:
+            return self._handled(data)
+        except Exception as error:
+            return self._refuse("", "failed", type(error).__name__)
+
+    def _handled(self, data: bytes) -> bytes:
         if data == HELLO + self._study.encode():
             return HELLO + self._name.encode()
         try:
@@ -134,6 +144,7 @@ class DurableParty:
         agreed = self._agreed.get(kind)
         if agreed is not None and agreed != request.payload:
             return self._refuse(request.id, "settings", "an offer with other settings than the study's")
+        before = self._ledger.spent()
         if kind in self._charging:
             if kind in self._done:
                 return self._refuse(request.id, "changed", "a second charge")
@@ -141,19 +152,21 @@ class DurableParty:
             if self._ledger.store_answer(f"{self._scope} run", run, f"{self._scope}: run begun") != run:
                 return self._refuse(request.id, "run", "a charge for another run")
             self._done.add(kind)
-        before = self._ledger.spent()
         try:
             reply = self._party.answer(message)
             answer = ENVELOPES.encode(Answer(request.id, self._codec.encode(reply)))
         except Exception as error:
             return self._fail(request, error)
-        self._tell(request, message, before)
         if self._done:
             label = f"{self._scope}: answer {request.sequence}"
-            answer = self._ledger.store_answer(f"{self._scope} {request.id}", answer, label)
+            try:
+                answer = self._ledger.store_answer(f"{self._scope} {request.id}", answer, label)
+            except Exception as error:  # an answer that was made and is not stored must not be made again
+                return self._fail(request, error)
         self._answers[request.id] = answer
         self._next += 1
         self._ended = bool(self._done) and kind in self._ending
+        self._tell(request, message, before)
         return answer
 
     def _fail(self, request: Request, error: Exception) -> bytes:
@@ -165,6 +178,11 @@ class DurableParty:
         known = isinstance(error, PrivfcdError | PartyFailed)
         words = f"{type(error).__name__}: {error}" if known else f"{type(error).__name__}"
         return self._refuse(request.id, kind_of(error), f"question {request.sequence}: {words}")
+
+    def _log(self, line: str) -> None:
+        """Tell the owner; a log that cannot be written does not end a run that was paid for."""
+        with contextlib.suppress(OSError, ValueError):
+            self._write(line)
 
     def _refuse(self, request: str, kind: Kind, words: str, expected: int = 0) -> bytes:
         self._log(f"refused ({kind}): {words}")

@@ -155,6 +155,8 @@ class Codec:
             return {"array": len(arrays) - 1}
         if isinstance(value, np.generic):
             value = value.item()
+        if isinstance(value, str) and not _is_text(value):
+            raise InvalidParameter(f"{name} must be text that can be written in UTF-8")
         if value is None or isinstance(value, bool | str | int):
             return value
         if isinstance(value, float):
@@ -174,7 +176,7 @@ class Codec:
         values = {field: self._read(hint, given[field], f"{name}.{field}", arrays) for field, hint in hints.items()}
         try:
             return kind(**values)
-        except (InvalidParameter, TypeError, ValueError):
+        except (InvalidParameter, ArithmeticError, TypeError, ValueError):
             raise MalformedMessage(f"{name!r} has values that its class does not accept") from None
 
     def _read(self, hint: Any, value: Any, name: str, arrays: _Arrays) -> Any:
@@ -223,7 +225,7 @@ class Codec:
         return tuple(self._read(hint, item, name, arrays) for hint, item in zip(inner, value, strict=True))
 
     def _read_dataclass(self, kinds: Mapping[str, type], value: Any, name: str, arrays: _Arrays) -> Any:
-        if not isinstance(value, dict) or set(value) != {"is", "fields"} or value["is"] not in kinds:
+        if not isinstance(value, dict) or set(value) != {"is", "fields"} or value["is"] not in list(kinds):
             raise MalformedMessage(f"{name} must be one of {sorted(kinds)}")
         return self._read_fields(kinds[value["is"]], value["fields"], name, arrays)
 
@@ -309,7 +311,10 @@ def _read_arrays(listed: Any, body: memoryview) -> list[NDArray[Any]]:
         raw = body[place : place + size * kind.itemsize]
         if kind.kind == "b" and bytes(raw).strip(b"\0\1"):
             raise MalformedMessage("an array of booleans must hold 0 and 1 only")
-        array = np.frombuffer(raw, dtype=kind).reshape(entry[1]).astype(kind.newbyteorder("="))
+        try:
+            array = np.frombuffer(raw, dtype=kind).reshape(entry[1]).astype(kind.newbyteorder("="))
+        except ValueError:  # no numbers, in dimensions whose product is beyond an array's
+            raise MalformedMessage("an array must have a shape that arrays can have") from None
         _check_array(array, "an array", MalformedMessage)
         arrays.append(array)
         place += size * kind.itemsize
@@ -329,7 +334,7 @@ def _read_plain(hint: Any, value: Any, name: str) -> Any:
         return None
     if hint is bool and isinstance(value, bool):
         return value
-    if hint is str and isinstance(value, str):
+    if hint is str and isinstance(value, str) and _is_text(value):
         return value
     if hint is int and isinstance(value, int) and not isinstance(value, bool):
         return value
@@ -340,6 +345,11 @@ def _read_plain(hint: Any, value: Any, name: str) -> Any:
             return value
     word = getattr(hint, "__name__", str(hint))
     raise MalformedMessage(f"{name} must be {word}, got {type(value).__name__}")
+
+
+def _is_text(value: str) -> bool:
+    """Return whether a text has a form in bytes: JSON can name halves of surrogate pairs, which have none."""
+    return not any("\ud800" <= letter <= "\udfff" for letter in value)
 
 
 def _refuse_constant(text: str) -> Any:

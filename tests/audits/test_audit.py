@@ -32,6 +32,7 @@ from privfcd.mechanisms import (
     SecureNoise,
     SimulatedNoise,
 )
+from privfcd.reports import draw_audit
 
 GATE = 1e-6
 SIGMA = gaussian_sigma(1.0, 1e-5)
@@ -346,6 +347,7 @@ def test_report_as_json_text_and_picture(tmp_path: Any) -> None:
     for words in ("VIOLATED", "the claim is false", "confidence", "model-based", "NO protection"):
         assert words in text
     assert "never means private" in str(audit(Laplace(1.0), runs=5_000))
-    path = report.plot(tmp_path / "curve.png")
+    path = tmp_path / "curve.png"
+    draw_audit(report, path)
     assert path.stat().st_size > 5_000
     assert isinstance(report, AuditReport)

@@ -72,6 +72,8 @@ class PERIParty:
             case messages.AskColliders():
                 return self._colliders(message)
             case messages.AskGraph():
+                if self._agreed().orientation != "votes":
+                    raise PartyFailed(f"{self.name} agreed to no votes, and was asked for its graph")
                 return messages.Graph(self.graph.entries())
             case messages.Finish():
                 return Empty()
@@ -102,8 +104,8 @@ class PERIParty:
     def _regrets(self, message: messages.AskRegrets) -> Array:
         self._agreed()
         d = len(self._columns)
-        if message.mask not in messages.MASKS:
-            raise PartyFailed(f"{self.name} was asked for an unknown mask {message.mask!r}")
+        if message.mask not in self._masks():
+            raise PartyFailed(f"{self.name} was asked for a mask that the run does not use: {message.mask!r}")
         for node, parents in message.families:
             if not 0 <= node < d or parents < 0 or parents >> d or parents >> node & 1:
                 raise PartyFailed(f"{self.name} was asked for a family that is none: {(node, parents)}")
@@ -121,6 +123,16 @@ class PERIParty:
             regrets = regrets + extra * np.array([parents.bit_count() for _, parents in masked])
         return np.asarray(regrets)
 
+    def _masks(self) -> set[messages.Mask]:
+        """Return what a run of these settings asks for: every further mask would show more of the party's graph."""
+        settings = self._agreed()
+        masks: set[messages.Mask] = {"directed" if settings.masked else "none"}
+        if settings.refine:
+            masks.add("targets")
+        if settings.orientation == "authors":
+            masks.add("skeleton")
+        return masks
+
     def _regret(self, graph: Pdag) -> float:
         """Return the regret of a partially directed graph: that of a DAG of its class."""
         dag = consistent_extension(repaired(graph))
@@ -129,9 +141,13 @@ class PERIParty:
 
     def _colliders(self, message: messages.AskColliders) -> messages.ColliderRegrets:
         """Return the regret of the common graph with each candidate's arrows, under nu and under mu."""
-        self._agreed()
-        if message.graph.p != len(self._columns):
+        settings, d = self._agreed(), len(self._columns)
+        if not settings.masked and settings.orientation != "regret":
+            raise PartyFailed(f"{self.name} agreed to no masks, and was asked for regrets of a masked graph")
+        if message.graph.p != d:
             raise PartyFailed(f"{self.name} was asked about a graph on {message.graph.p} nodes")
+        if not all(0 <= node < d for more in message.candidates for arrow in more for node in arrow):
+            raise PartyFailed(f"{self.name} was asked about arrows between nodes that are none of {d}")
         graphs = [with_arrows(message.graph, more) for more in message.candidates]
         undirected, directed = (
             np.array([self._regret(mask(graph, self._graph)) for graph in graphs])

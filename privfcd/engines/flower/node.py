@@ -97,8 +97,16 @@ def _connected(
                 continue
             began = time.perf_counter()
             try:
-                question = _pulled(received, pull_object, confirm)
-                answer = handle(_body(question))
+                try:
+                    question = _pulled(received, pull_object, confirm)
+                    body = _body(question)
+                except (_NotLetIn, _not_running()):
+                    raise
+                except Exception as error:  # what the SuperLink sends must not end a party that was charged
+                    log(f"a question that cannot be read is dropped: {type(error).__name__}")
+                    time.sleep(poll)
+                    continue
+                answer = handle(body)
                 _push(question, answer, time.perf_counter() - began, send, push_object)
             except _not_running():
                 log("the coordinator's run has ended: its question is dropped")

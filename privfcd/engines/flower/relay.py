@@ -50,6 +50,8 @@ def listen(
     try:
         if stat.S_IMODE(path.parent.stat().st_mode) & 0o077:
             raise InvalidParameter(f"relay must be in a folder of mode 700, for others could ask too: {path.parent}")
+        if path.exists() and not path.is_socket():
+            raise InvalidParameter(f"relay must be the path of a socket to be made, and {path.name!r} is a file: kept")
         server = socket.socket(socket.AF_UNIX)
         path.unlink(missing_ok=True)
         server.bind(os.fspath(path))
@@ -93,7 +95,9 @@ def client_app() -> Any:
         if place is None:
             raise PartyFailed(f"the SuperNode was started without {PLACE}, the socket of `privfcd party serve --relay`")
         try:
-            body = ask(place, bytes(message.content[RECORD][BODY]))
+            record = message.content[RECORD] if message.has_content() and RECORD in message.content else {}
+            question = record.get(BODY)
+            body = ask(place, question if isinstance(question, bytes) else b"")
         except OSError:  # what it says has a path in it
             raise PartyFailed("no party listens behind this SuperNode") from None
         return Message(RecordDict({RECORD: ConfigRecord({BODY: body})}), reply_to=message)

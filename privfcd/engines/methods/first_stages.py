@@ -19,6 +19,17 @@ from privfcd.federation.study_file import Study
 from privfcd.moments import Moments
 
 
+class KeepingReleaseParty(ReleaseParty):
+    """Releases to itself only: what the study says stays here is not sent, though it was paid for."""
+
+    def answer(self, message: Message) -> Message:
+        """See `Party.answer`."""
+        match message:
+            case release_messages.AskHistogram() | release_messages.AskMean() | release_messages.AskMoments():
+                raise PartyFailed(f"{self.name} keeps its moments, and was asked to send some")
+        return super().answer(message)
+
+
 class OneCovariance:
     """Each party releases one covariance to itself, rows clipped in norm; exact in a study without a budget."""
 
@@ -32,9 +43,9 @@ class OneCovariance:
         """See `FirstStage.offer`."""
         return release_messages.Offer(self._settings, self._columns)
 
-    def party(self, table: PrivateTable, index: int) -> ReleaseParty:
+    def party(self, table: PrivateTable, index: int) -> KeepingReleaseParty:
         """See `FirstStage.party`."""
-        return ReleaseParty([table], index)
+        return KeepingReleaseParty([table], index)
 
     def run(self, federation: Federation) -> None:
         """See `FirstStage.run`."""

@@ -10,6 +10,7 @@ from collections.abc import Callable, Mapping
 from types import ModuleType
 from typing import Any, Protocol
 
+from privfcd import checks
 from privfcd.algorithms.fed_bnsl import FedBNSL
 from privfcd.algorithms.fed_bnsl import messages as fed_bnsl_messages
 from privfcd.algorithms.fed_bnsl.coordinator import FedBNSLCoordinator
@@ -161,7 +162,7 @@ class PERIStage:
     def __init__(self, study: Study, kind: type[PERI] | type[IPERI]) -> None:
         self._model: Any = estimator_of(kind, study, without=OPTIONS)
         if self._model.privacy != "moments":
-            raise PartyFailed("parameters.privacy must be 'moments' between machines")
+            raise checks.refuse("parameters.privacy", self._model.privacy, "'moments' between machines")
         self._settings = self._model._settings()
         self._columns = study.columns
 

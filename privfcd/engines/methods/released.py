@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+import numpy as np
+
 from privfcd.algorithms.base import Estimator
 from privfcd.algorithms.release import messages
 from privfcd.algorithms.release.coordinator import ReleaseCoordinator
@@ -15,6 +17,7 @@ from privfcd.engines.methods.base import OnRound, estimator_of, release_settings
 from privfcd.federation.protocol import Empty, Federation, Message, Party
 from privfcd.federation.study_file import Study
 from privfcd.federation.wire import Codec, module_messages
+from privfcd.moments import Moments
 
 OPTIONS = ("release", "center", "row_norm")
 
@@ -30,6 +33,11 @@ class Released:
         Of `privfcd.algorithms`.
     kind : str
         What rounds release, see `release_moments`.
+
+    Raises
+    ------
+    InvalidParameter
+        A parameter that the estimator does not accept; nobody was charged.
     """
 
     charging = (messages.Charge,)
@@ -39,6 +47,9 @@ class Released:
         self._study = study
         self._model: Any = estimator_of(estimator, study, without=OPTIONS)
         self._settings = release_settings(study, estimator, send=True, kind=kind)
+        # parameters are checked by fitting, which comes after the charge: so once before, to nothing
+        nothing = Moments(np.eye(len(study.columns)), 1000, study.columns)
+        estimator_of(estimator, study, without=OPTIONS).fit([nothing])
         self.codec = Codec({"empty": Empty, **module_messages("release", messages)})
 
     def agreed(self) -> Mapping[type, Message]:

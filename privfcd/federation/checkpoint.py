@@ -24,7 +24,7 @@ class Checkpoint:
     Parameters
     ----------
     path : path, optional
-        A file, made where there is none; in this process's memory by default.
+        A file, made for its owner alone where there is none; in this process's memory by default.
     study : str
         The study's digest.
     """
@@ -32,6 +32,8 @@ class Checkpoint:
     def __init__(self, path: str | os.PathLike[str] | None, study: str) -> None:
         self._place = ":memory:" if path is None else os.fspath(path)
         try:
+            if path is not None:  # exact answers of a study without a budget are in it, and the run's number
+                os.close(os.open(self._place, os.O_RDWR | os.O_CREAT, 0o600))
             self._store = sqlite3.connect(self._place, isolation_level=None, check_same_thread=False)
             self._store.execute("PRAGMA synchronous = FULL")
             self._store.executescript(
@@ -41,7 +43,7 @@ class Checkpoint:
                 "PRIMARY KEY (sequence, party));"
             )
             row = self._store.execute("SELECT study, run, parties, charged FROM run").fetchone()
-        except sqlite3.Error as error:
+        except (sqlite3.Error, OSError) as error:
             raise CheckpointUnusable(f"checkpoint {Path(self._place).name!r} cannot be used: {error}") from error
         if row is not None and row[0] != study:
             raise CheckpointUnusable(

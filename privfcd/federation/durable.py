@@ -9,6 +9,7 @@ still given, and new questions of that run are refused.
 from __future__ import annotations
 
 import contextlib
+import secrets
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -68,6 +69,7 @@ class DurableParty:
         self._charging = charging
         self._name = name
         self._ending = ending
+        self._process = secrets.token_hex(8)
         self._scope = f"study {study[:16]} attempt {attempt}"
         self._write = log
         self._restart("")
@@ -129,9 +131,10 @@ class DurableParty:
     def _unfit(self, request: Request) -> Kind | None:
         """Return why a question cannot be answered whatever it says; None if it can."""
         bound = self._ledger.stored_answer(f"{self._scope} run")
-        if bound is not None and bound != request.run.encode():
+        process, _, run = (b"" if bound is None else bound).partition(b" ")
+        if bound is not None and run != request.run.encode():
             return "run"
-        if self._broken or (bound is not None and not self._done):
+        if self._broken or (bound is not None and process != self._process.encode()):
             return "gone"
         if request.run != self._run:  # nothing is charged, so that a run may be begun again
             self._restart(request.run)
@@ -148,7 +151,7 @@ class DurableParty:
         if kind in self._charging:
             if kind in self._done:
                 return self._refuse(request.id, "changed", "a second charge")
-            run = request.run.encode()
+            run = f"{self._process} {request.run}".encode()  # of two processes that come at once, one is bound
             if self._ledger.store_answer(f"{self._scope} run", run, f"{self._scope}: run begun") != run:
                 return self._refuse(request.id, "run", "a charge for another run")
             self._done.add(kind)

@@ -108,7 +108,9 @@ def voted_skeleton(
     d = len(levels)
     adjacent: Edges = ~np.eye(d, dtype=np.bool_)
     query = DependenceScores(levels, adjacent, 0)
-    counts = [min(count, d * (d - 1) // 2) for count in kept]
+    counts = np.minimum.accumulate([d * (d - 1) // 2, *kept])[
+        1:
+    ].tolist()  # a layer has the edges that the last one left
     unit = query.sensitivity(tables[0].n_rows, tables[0].relation)
     scale = calibrate(epsilon, delta, selections=sum(counts), sensitivity=unit).selection_scale
     assert scale is not None

@@ -163,7 +163,7 @@ def test_regrets_are_those_of_masked_families_by_direct_regression() -> None:
     }
     for name, mask_of in kept.items():
         ask = messages.AskRegrets(tuple(families), name, 4)  # type: ignore[arg-type]
-        answer = party(rows, graph).answer(ask)
+        answer = party(rows, graph, masked=name != "none", orientation="authors").answer(ask)
         assert isinstance(answer, messages.Regrets)
         for (node, mask), value in zip(families, answer.values, strict=True):
             left = list(bits(mask_of(node, mask)))
@@ -248,8 +248,8 @@ def test_worst_by_node_bounds_worst_by_party() -> None:
     made = unknown_interventions(6, 4, 300, 2043)
     recorded = federation(made)
     families = [(node, made.dag.parents[node]) for node in range(6)]
-    by_party = RegretScore(recorded, 6, "none", "party").local(families).sum(axis=0)
-    by_node = RegretScore(recorded, 6, "none", "node").local(families).sum(axis=0)
+    by_party = RegretScore(recorded, 6, "directed", "party").local(families).sum(axis=0)
+    by_node = RegretScore(recorded, 6, "directed", "node").local(families).sum(axis=0)
     assert by_party.shape == (4,) and by_node.shape == (1,)
     assert by_node[0] <= by_party.min() + 1e-9
 

@@ -64,8 +64,8 @@ def affordable_scale(
         for name, asked, have in (("epsilon", epsilon, left.epsilon), ("delta", delta, left.delta)):
             if asked is not None and have is not None and asked > have:
                 raise BudgetExceeded(
-                    f"{label!r} on {ledger.name!r} was refused: asked {name} {asked:.9g}, left {have:.9g} of the budget "
-                    f"{ledger.budget}"
+                    f"{label!r} on {ledger.name!r} was refused: asked {name} {asked:.9g}, spent "
+                    f"{ledger.spent().get(name, 0.0):.9g}, left {have:.9g} of {getattr(ledger.budget, name):.9g}"
                 )
         return smallest_scale(plan, left.epsilon if epsilon is None else epsilon, delta, ledger.accountant), delta
     assert left.rho is not None

@@ -5,6 +5,7 @@ Both classes hold it transposed: row j of `gradient` is the gradient by the weig
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Protocol
 
 import numpy as np
@@ -112,3 +113,18 @@ class MomentGradient:
         change = weights[i] - self._weights[j, i]
         self._weights[j, i] = weights[i]
         self.gradient[j] += self._moments[i] * change
+
+    def descend(
+        self,
+        loop: Callable[..., None],
+        weights: Array,
+        pull: Array,
+        smoothness: Array,
+        l1: float,
+        ridge: float,
+        step: float,
+        updates: int,
+    ) -> None:
+        """Do `updates` exact greedy updates of `weights`, transposed and in place, by a compiled loop."""
+        loop(weights, self.gradient, pull, self._moments, smoothness, l1, ridge, step, updates)
+        self._weights[:] = weights

@@ -12,7 +12,7 @@ from collections.abc import Callable
 import numpy as np
 from numpy.typing import NDArray
 
-from privfcd.data.descent_gradients import DescentGradient
+from privfcd.data.descent_gradients import DescentGradient, MomentGradient
 from privfcd.mechanisms.staged import Mask, SelectionTable
 
 Array = NDArray[np.float64]
@@ -99,3 +99,8 @@ class DescentState:
 
     def _public(self, columns: slice | int) -> Array:
         return np.asarray(self._pull[columns] + self._ridge * self._weights[columns])
+
+    def descend(self, data: MomentGradient, loop: Callable[..., None], step: float, updates: int) -> Array:
+        """Do `updates` exact greedy updates at once, and return B, shape (d, d); the next round must `start` again."""
+        data.descend(loop, self._weights, self._pull, self._smoothness, self._l1, self._ridge, step, updates)
+        return self.weights

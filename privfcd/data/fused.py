@@ -22,10 +22,11 @@ Array = NDArray[np.float64]
 
 
 class Kernels(NamedTuple):
-    """Compiled loops; see `row_sums.predictions` and `row_sums.clipped_sums`, which call them."""
+    """Compiled loops; see `row_sums.predictions`, `row_sums.clipped_sums` and `MomentGradient.descend`, which call them."""
 
     predict: Callable[..., None]
     sums: Callable[..., None]
+    descend: Callable[..., None]
 
 
 def kernels(fast: bool | None) -> Kernels | None:
@@ -62,7 +63,7 @@ def _compiled() -> Kernels:
         except RuntimeError:  # nowhere to keep compiled code
             return numba.njit(nogil=True)(function)
 
-    return Kernels(compiled(_predict), compiled(_sums))
+    return Kernels(compiled(_predict), compiled(_sums), compiled(_descend))
 
 
 def _predict(rows: Array, centre: Array, support: NDArray[np.int64], weights: Array, out: Array) -> None:
@@ -92,3 +93,50 @@ def _sums(rows: Array, centre: Array, slopes: Array, limits: Array, largest: flo
         for q in range(group):
             for i in range(d):
                 out[q, i] += part[q, i]
+
+
+def _descend(
+    weights: Array,
+    gradient: Array,
+    pull: Array,
+    moments: Array,
+    smoothness: Array,
+    l1: float,
+    ridge: float,
+    step: float,
+    updates: int,
+) -> None:
+    """Do exact greedy updates in place; `weights`, `gradient` and `pull` are transposed: [j, i] belongs to i -> j."""
+    d = weights.shape[0]
+    best = np.full(d, -1.0)
+    place = np.zeros(d, np.int64)
+    stale = 0
+    root = np.sqrt(smoothness)
+    for update in range(updates + 1):
+        for j in range(d) if update == 0 else range(stale, stale + 1):
+            best[j] = -1.0
+            for i in range(d):
+                if i == j:
+                    continue
+                value = weights[j, i]
+                slope = gradient[j, i] + (pull[j, i] + ridge * value)
+                moved = value - slope / smoothness[i]
+                limit = l1 / smoothness[i]
+                moved -= min(max(moved, -limit), limit)
+                score = abs(moved - value) * root[i]
+                if score > best[j]:
+                    best[j] = score
+                    place[j] = i
+        if update == updates:
+            return
+        j = int(np.argmax(best))
+        i = place[j]
+        value = weights[j, i]
+        rate = step / smoothness[i]
+        moved = value - rate * (gradient[j, i] + (pull[j, i] + ridge * value))
+        shrunk = max(abs(moved) - rate * l1, 0.0)
+        new = shrunk if moved >= 0 else -shrunk
+        weights[j, i] = new
+        for k in range(d):
+            gradient[j, k] += moments[i, k] * (new - value)
+        stale = j

@@ -209,6 +209,19 @@ class GreedySession:
         self._reservation.draw(SELECTION)
         return self._state.select()
 
+    def descend(self, step: float, updates: int) -> Array | None:
+        """Do a whole round of exact updates in compiled loops, and return B; None where there is noise, or no such loop.
+
+        It draws what the updates would draw one by one, and does the same arithmetic.
+        """
+        loops = kernels(self._query.fast)
+        exact = self._query.noise_multiplier == 0 and math.isinf(self._query.clip)
+        if loops is None or not exact or not isinstance(self._data, MomentGradient):
+            return None
+        for label in (SELECTION, UPDATE):
+            self._reservation.draw(label, updates)
+        return self._state.descend(self._data, loops.descend, step, updates)
+
     def gradient(self, i: int, j: int) -> float:
         """Draw one gradient entry, and return it with noise, the public part included."""
         self._reservation.draw(UPDATE)

@@ -46,8 +46,8 @@ def test_a_rho_budget() -> None:
 @pytest.mark.parametrize(
     ("budget", "arguments", "error", "message"),
     [
-        (Budget(1, 1e-6), (2.0,), BudgetExceeded, "asked epsilon 2, left 1"),
-        (Budget(1, 1e-6), (1.0, 1e-5), BudgetExceeded, "asked delta 1e-05, left 1e-06"),
+        (Budget(1, 1e-6), (2.0,), BudgetExceeded, "asked epsilon 2, spent 0, left 1"),
+        (Budget(1, 1e-6), (1.0, 1e-5), BudgetExceeded, "asked delta 1e-05, spent 0, left 1e-06"),
         (Budget(rho=0.01), (5.0, 1e-6), BudgetExceeded, "asked rho"),
         (Budget(rho=0.01), (5.0,), InvalidParameter, "delta must be given"),
         (Budget(epsilon=1), (), InvalidParameter, "is pure"),

@@ -24,6 +24,9 @@ class Session(Protocol):
     def start(self, weights: Array, pull: Array, *key: int) -> None:
         """Begin a round."""
 
+    def descend(self, step: float, updates: int) -> Array | None:
+        """Return B after a whole round of exact updates, or None where they must be made one by one."""
+
     def select(self) -> tuple[int, int]:
         """Return a coordinate."""
 
@@ -58,6 +61,14 @@ class LocalDescent:
         if self._local is not None:
             self._dual += settings.rho2 * (self._local - consensus)
         session.start(consensus, self._dual - settings.rho2 * consensus, *key)
+        weights = session.descend(settings.step, settings.updates)
+        if weights is None:
+            weights = self._one_by_one(consensus)
+        self._local = weights
+        return SparseMatrix.of(weights)
+
+    def _one_by_one(self, consensus: Array) -> Array:
+        settings, session = self._settings, self._session
         weights = consensus.copy()
         for _ in range(settings.updates):
             i, j = session.select()
@@ -65,5 +76,4 @@ class LocalDescent:
             moved = weights[i, j] - rate * session.gradient(i, j)
             weights[i, j] = math.copysign(max(abs(moved) - rate * settings.l1, 0.0), moved)
             session.move(i, j, float(weights[i, j]))
-        self._local = weights
-        return SparseMatrix.of(weights)
+        return weights

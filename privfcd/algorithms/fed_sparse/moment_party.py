@@ -11,6 +11,7 @@ from privfcd.algorithms.fed_sparse.descent import LocalDescent
 from privfcd.algorithms.fed_sparse.settings import Settings
 from privfcd.data.descent_gradients import MomentGradient
 from privfcd.data.descent_state import DescentState
+from privfcd.data.fused import kernels
 from privfcd.data.losses import SQUARED
 from privfcd.errors import InvalidParameter, PartyFailed
 from privfcd.federation.protocol import Empty, Message
@@ -31,15 +32,22 @@ class MomentSession:
         M_i.
     l1, ridge : float
         As for `GreedyDescent`.
+    fast : bool, optional
+        Whether to use compiled loops; by default where numba is installed.
     """
 
-    def __init__(self, moments: Array, smoothness: Array, l1: float, ridge: float) -> None:
+    def __init__(self, moments: Array, smoothness: Array, l1: float, ridge: float, fast: bool | None = None) -> None:
         self._data = MomentGradient(moments)
         self._state = DescentState(smoothness, l1, ridge)
+        self._loops = kernels(fast)
 
     def start(self, weights: Array, pull: Array, *key: int) -> None:
         """See `GreedySession.start`."""
         self._state.start(weights, pull, self._data, MaxTable)
+
+    def descend(self, step: float, updates: int) -> Array | None:
+        """See `GreedySession.descend`."""
+        return None if self._loops is None else self._state.descend(self._data, self._loops.descend, step, updates)
 
     def select(self) -> tuple[int, int]:
         """Return the coordinate with the largest score."""
@@ -87,7 +95,7 @@ class MomentParty:
                 settings = self._agreed()
                 declared = settings.smoothness
                 smoothness = lifted(np.diag(matrix) if declared is None else np.array(declared)) + settings.rho2
-                session = MomentSession(matrix, smoothness, settings.l1, settings.rho2)
+                session = MomentSession(matrix, smoothness, settings.l1, settings.rho2, settings.fast)
                 self._descent = LocalDescent(session, settings, smoothness)
                 return Empty()
             case messages.Round():

@@ -6,7 +6,7 @@ import math
 import time
 import warnings
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from statistics import fmean
 
@@ -38,14 +38,22 @@ class Job:
     seed: int
     epsilon: float | None
     coordinates: bool = False
+    draw: int = 0
+
+    @property
+    def noise_seed(self) -> int:
+        """The seed of the simulated noise: the instance's, or another one for each further draw."""
+        return self.seed if self.draw == 0 else 1000 * self.seed + self.draw
 
 
 @click.command()
 @click.option("--limits", is_flag=True, help="Instead: where the method's assumptions or its budget end.")
+@click.option("--draw", type=click.IntRange(0, 999), default=0, show_default=True, help="Which draw of the noise.")
 @click.option("--speed", is_flag=True, help="Instead: time of the search against d, and its exponent.")
 @study_options("2-11")
 def moments(
     limits: bool,
+    draw: int,
     speed: bool,
     quick: bool,
     seeds: list[int],
@@ -66,7 +74,7 @@ def moments(
     elif speed:
         show_speed((20, 50, 100) if quick else (20, 50, 100, 200, 500, 1000), seeds[0], sink)
     else:
-        show_epsilons(plan_epsilons(seeds, quick), jobs, sink)
+        show_epsilons([replace(job, draw=draw) for job in plan_epsilons(seeds, quick)], jobs, sink)
 
 
 def plan_epsilons(seeds: Sequence[int], quick: bool) -> list[Job]:
@@ -87,7 +95,7 @@ def run_job(job: Job) -> list[Outcome]:
     from privfcd.data.simulate import linear_gaussian
 
     weights, parts = linear_gaussian(job.d, parties=PARTIES, rows=ROWS, seed=job.seed)
-    tables = budgeted_tables(parts, job.epsilon, job.seed)
+    tables = budgeted_tables(parts, job.epsilon, job.noise_seed)
     began = time.perf_counter()
     if job.coordinates:
         model = privfcd.FedSparseBNSL(release="coordinates").fit(tables)

@@ -12,12 +12,11 @@ from privfcd.algorithms.base import Estimator
 from privfcd.algorithms.equal_variance.diagnostics import EqualVarianceTest, equal_variance_test
 from privfcd.algorithms.equal_variance.law import Law
 from privfcd.algorithms.equal_variance.search import CAUTIONS, order_search
-from privfcd.algorithms.inputs import checked_tables, moments_given, refuse_release_options
-from privfcd.algorithms.release import release_moments
+from privfcd.algorithms.release.gather import RELEASES, gather
 from privfcd.algorithms.results import store_graph, store_privacy
 from privfcd.data.private import PrivateTable
 from privfcd.errors import InvalidParameter
-from privfcd.moments import Moments, pooled
+from privfcd.moments import Moments
 
 if TYPE_CHECKING:
     import networkx as nx
@@ -26,9 +25,6 @@ if TYPE_CHECKING:
 
     from privfcd.accounting.privacy_report import PrivacyReport
     from privfcd.graphs.dag import DagProjection
-
-RELEASES = ("auto", "preconditioned", "covariance", "exact")
-RELEASE_OPTIONS = ("epsilon", "delta", "row_norm", "center")
 
 
 class EqualVarianceWarning(UserWarning):
@@ -162,27 +158,16 @@ class EqualVarianceSearch(Estimator):
             Equal error variances are rejected at `test_level`.
         """
         self._check()
-        parts = moments_given(source)
-        reports: list[PrivacyReport] | None = None
-        rule: dict[str, Any] = {}
-        if parts is not None:
-            refuse_release_options(self, RELEASE_OPTIONS)
-            if self.release != "auto":
-                raise checks.refuse("release", self.release, "'auto' for Moments, which were released before")
-            moments, sent = pooled(parts), 0
-        else:
-            tables = checked_tables(source)
-            release = release_moments(
-                tables,
-                method=None if self.release == "auto" else self.release,
-                epsilon=self.epsilon,
-                delta=self.delta,
-                row_norm=self.row_norm,
-                center=self.center,
-            )
-            moments, sent = release.moments, release.bytes_exchanged
-            reports, rule = release.privacy_report, {"release": release.rule}
-        return self._search(moments, reports, sent, rule)
+        gathered = gather(
+            source,
+            self.release,
+            center=self.center,
+            row_norm=self.row_norm,
+            epsilon=self.epsilon,
+            delta=self.delta,
+        )
+        rule = {"release": gathered.rule} if gathered.rule else {}
+        return self._search(gathered.moments, gathered.reports, gathered.bytes_exchanged, rule)
 
     def _check(self) -> None:
         if self.release not in RELEASES:

@@ -8,8 +8,8 @@ only through a charge.
 from __future__ import annotations
 
 import copy
+import hashlib
 import itertools
-import zlib
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Protocol, TypeVar
 
@@ -309,7 +309,8 @@ class PrivateTable:
         return self.noise.stream(*((_LATER_RUN + self._run, *key) if self._run else key))
 
     def _fresh_key(self) -> tuple[int, ...]:
-        return (_DIRECT, zlib.crc32(self.name.encode()), next(self._releases))
+        name = np.frombuffer(hashlib.sha256(self.name.encode()).digest()[:16], dtype=">u4")
+        return (_DIRECT, *name.tolist(), next(self._releases))
 
     def __repr__(self) -> str:
         budget = "open" if self.ledger.budget is None else str(self.ledger.budget)

@@ -188,9 +188,6 @@ def test_two_fits_and_two_parties_share_no_noise(spy: Any) -> None:
     assert sum(table.ledger.spent()["epsilon"] for table in tables) <= 2 * 1.0 + 1e-9
 
 
-@pytest.mark.xfail(
-    strict=True, reason="streams of direct releases are keyed by a 32-bit checksum of the name: data/private._fresh_key"
-)
 def test_direct_releases_of_tables_whose_names_have_one_checksum_share_no_noise(spy: Any) -> None:
     names = ["plumless", "buckeroo"]
     assert zlib.crc32(names[0].encode()) == zlib.crc32(names[1].encode())

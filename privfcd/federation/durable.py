@@ -130,7 +130,7 @@ class DurableParty:
 
     def _unfit(self, request: Request) -> Kind | None:
         """Return why a question cannot be answered whatever it says; None if it can."""
-        bound = self._ledger.stored_answer(f"{self._scope} run")
+        _, bound = self._bound()
         process, _, run = (b"" if bound is None else bound).partition(b" ")
         if bound is not None and run != request.run.encode():
             return "run"
@@ -142,6 +142,14 @@ class DurableParty:
             return "behind"
         return "changed" if request.sequence < self._next else None
 
+    def _bound(self) -> tuple[str, bytes | None]:
+        """Return the name under which the current binding is stored, and the process and run that it binds, if any."""
+        number = 1
+        while self._ledger.stored_answer(f"{self._scope} run {number} freed") is not None:
+            number += 1
+        name = f"{self._scope} run {number}"
+        return name, self._ledger.stored_answer(name)
+
     def _answer(self, request: Request, message: Any) -> bytes:
         kind = type(message)
         agreed = self._agreed.get(kind)
@@ -152,13 +160,17 @@ class DurableParty:
             if kind in self._done:
                 return self._refuse(request.id, "changed", "a second charge")
             run = f"{self._process} {request.run}".encode()  # of two processes that come at once, one is bound
-            if self._ledger.store_answer(f"{self._scope} run", run, f"{self._scope}: run begun") != run:
+            binding, _ = self._bound()
+            if self._ledger.store_answer(binding, run, f"{self._scope}: run begun") != run:
                 return self._refuse(request.id, "run", "a charge for another run")
+            first, head = not self._done, self._ledger.head()
             self._done.add(kind)
         try:
             reply = self._party.answer(message)
             answer = ENVELOPES.encode(Answer(request.id, self._codec.encode(reply)))
         except Exception as error:
+            if kind in self._charging and first:
+                self._free(binding, head)
             return self._fail(request, error)
         if self._done:
             label = f"{self._scope}: answer {request.sequence}"
@@ -171,6 +183,12 @@ class DurableParty:
         self._ended = bool(self._done) and kind in self._ending
         self._tell(request, message, before)
         return answer
+
+    def _free(self, binding: str, head: str) -> None:
+        """Take a binding back where the ledger shows that its charge was not made: nothing was recorded since `head`."""
+        if head and self._ledger.head() == head:
+            self._ledger.store_answer(f"{binding} freed", b"", f"{self._scope}: nothing was charged, run not begun")
+            self._done.clear()
 
     def _fail(self, request: Request, error: Exception) -> bytes:
         """Refuse; after a charge nothing more is answered, before it the run may be begun again."""

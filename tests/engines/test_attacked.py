@@ -326,9 +326,6 @@ def test_refusals_tell_nothing_of_what_a_question_or_the_party_holds(place: Plac
         assert b"secret" not in answer and b"north" not in answer and str(place.folder).encode() not in answer
 
 
-@pytest.mark.xfail(
-    strict=True, reason="a charge out of turn costs nothing, yet uses up the attempt: durable._answer binds first"
-)
 def test_a_charge_out_of_turn_does_not_use_up_the_attempt(place: Place) -> None:
     study = place.study("notears")
     place.ledgers()

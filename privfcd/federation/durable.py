@@ -70,7 +70,7 @@ class DurableParty:
         self._name = name
         self._ending = ending
         self._process = secrets.token_hex(8)
-        self._scope = f"study {study[:16]} attempt {attempt}"
+        self._scope = f"study {study[:16]} party {name} attempt {attempt}"
         self._write = log
         self._restart("")
 

@@ -59,13 +59,24 @@ def pdag_to_cpdag(graph: Pdag | ArrayLike) -> Pdag | None:
     """Return the CPDAG of a partially directed graph's consistent extensions, or None where there is none.
 
     Those extensions are Markov equivalent, as they share the skeleton and the v-structures.
+
+    Parameters
+    ----------
+    graph : Pdag or array of shape (d, d)
+        Partially directed.
     """
     dag = consistent_extension(graph)
     return None if dag is None else dag_to_cpdag(dag)
 
 
 def is_cpdag(graph: Pdag | ArrayLike) -> bool:
-    """Say whether a graph is the CPDAG of some DAG."""
+    """Say whether a graph is the CPDAG of some DAG.
+
+    Parameters
+    ----------
+    graph : Pdag or array of shape (d, d)
+        Partially directed.
+    """
     given = as_pdag(graph)
     return pdag_to_cpdag(given) == given
 

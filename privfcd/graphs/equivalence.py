@@ -16,6 +16,11 @@ def markov_equivalent(first: Pdag | ArrayLike, second: Pdag | ArrayLike) -> bool
     """Say whether two DAGs have the same d-separations, that is the same skeleton and v-structures.
 
     Verma and Pearl, Equivalence and synthesis of causal models (1990).
+
+    Parameters
+    ----------
+    first, second : Pdag or array of shape (d, d)
+        DAGs over the same nodes.
     """
     one, other = as_dag(first, "first"), as_dag(second, "second")
     same_nodes(one, other, "second")
@@ -24,6 +29,11 @@ def markov_equivalent(first: Pdag | ArrayLike, second: Pdag | ArrayLike) -> bool
 
 def equivalence_class(cpdag: Pdag | ArrayLike) -> Iterator[Pdag]:
     """Yield every DAG of a CPDAG's Markov equivalence class once, with polynomial delay.
+
+    Parameters
+    ----------
+    cpdag : Pdag or array of shape (d, d)
+        The class.
 
     Raises
     ------
@@ -35,6 +45,11 @@ def equivalence_class(cpdag: Pdag | ArrayLike) -> Iterator[Pdag]:
 
 def common_graph(dags: Iterable[Pdag | ArrayLike]) -> Pdag:
     """Return what DAGs over one skeleton agree on: an edge is directed where all of them direct it so.
+
+    Parameters
+    ----------
+    dags : iterable of Pdag or array of shape (d, d)
+        At least one.
 
     Raises
     ------

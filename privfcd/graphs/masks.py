@@ -67,6 +67,13 @@ def undirected_consensus(graph: Pdag | ArrayLike, party: Pdag | ArrayLike, confl
 def skeleton_consensus(graph: Pdag | ArrayLike, party: Pdag | ArrayLike) -> Pdag:
     """Return H without the edges that C lacks; C's directions are not looked at.
 
+    Parameters
+    ----------
+    graph : Pdag or array of shape (d, d)
+        H, the common graph.
+    party : Pdag or array of shape (d, d)
+        C, the party's.
+
     Raises
     ------
     InvalidParameter

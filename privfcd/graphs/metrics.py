@@ -32,6 +32,8 @@ from privfcd.errors import InvalidParameter
 from privfcd.graphs.dag import plain_digraph, square_matrix
 from privfcd.graphs.pdag import Pdag, as_pdag, same_nodes
 
+__all__ = ["GraphMetrics", "PdagMetrics", "compare", "compare_pdags"]
+
 if TYPE_CHECKING:
     Graph = ArrayLike | nx.DiGraph[Any]
 

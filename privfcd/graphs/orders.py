@@ -134,6 +134,11 @@ def extensions(graph: Pdag | ArrayLike) -> OrientationClass:
 
     They are the DAGs with its skeleton, its arrows and exactly its v-structures. For a CPDAG they are the Markov
     equivalence class.
+
+    Parameters
+    ----------
+    graph : Pdag or array of shape (d, d)
+        Partially directed.
     """
     given = as_pdag(graph)
     apart: list[dict[int, int]] = []
@@ -156,6 +161,11 @@ def consistent_extension(graph: Pdag | ArrayLike) -> Pdag | None:
     """Return a DAG with the graph's skeleton, arrows and v-structures, or None where there is none.
 
     Dor and Tarsi, A simple algorithm to construct a consistent extension of a partially oriented graph (1992).
+
+    Parameters
+    ----------
+    graph : Pdag or array of shape (d, d)
+        Partially directed.
 
     Examples
     --------

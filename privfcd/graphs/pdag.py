@@ -167,6 +167,11 @@ def topological_order(graph: Pdag | ArrayLike) -> list[int] | None:
     """Return an order in which every directed edge goes forward, or None where there is a directed cycle.
 
     Undirected edges say nothing about the order.
+
+    Parameters
+    ----------
+    graph : Pdag or array of shape (d, d)
+        Partially directed.
     """
     given = as_pdag(graph)
     waiting = [mask.bit_count() for mask in given.parents]
@@ -180,7 +185,13 @@ def topological_order(graph: Pdag | ArrayLike) -> list[int] | None:
 
 
 def is_dag(graph: Pdag | ArrayLike) -> bool:
-    """Say whether all edges are directed and there is no directed cycle."""
+    """Say whether all edges are directed and there is no directed cycle.
+
+    Parameters
+    ----------
+    graph : Pdag or array of shape (d, d)
+        Partially directed.
+    """
     given = as_pdag(graph)
     return not any(given.neighbours) and topological_order(given) is not None
 
@@ -194,13 +205,25 @@ def as_dag(graph: Pdag | ArrayLike, name: str = "dag") -> Pdag:
 
 
 def skeleton(graph: Pdag | ArrayLike) -> Pdag:
-    """Return the graph with every edge undirected."""
+    """Return the graph with every edge undirected.
+
+    Parameters
+    ----------
+    graph : Pdag or array of shape (d, d)
+        Partially directed.
+    """
     given = as_pdag(graph)
     return Pdag((0,) * given.p, given.adjacent)
 
 
 def v_structures(graph: Pdag | ArrayLike) -> frozenset[tuple[int, int, int]]:
-    """Return the triples (i, j, k), i < j, with i -> k <- j and no edge between i and j."""
+    """Return the triples (i, j, k), i < j, with i -> k <- j and no edge between i and j.
+
+    Parameters
+    ----------
+    graph : Pdag or array of shape (d, d)
+        Partially directed.
+    """
     given = as_pdag(graph)
     found = []
     for k, parents in enumerate(given.parents):
@@ -221,6 +244,13 @@ def with_arrows(graph: Pdag, arrows: Iterable[tuple[int, int]]) -> Pdag:
 
 def mutilate(dag: Pdag | ArrayLike, targets: Iterable[int]) -> Pdag:
     """Return the DAG without the edges into `targets`: what a structural intervention leaves.
+
+    Parameters
+    ----------
+    dag : Pdag or array of shape (d, d)
+        Directed, without cycles.
+    targets : iterable of int
+        Nodes.
 
     Raises
     ------

@@ -84,6 +84,11 @@ def common_cpdag(parties: Sequence[Pdag | ArrayLike]) -> Pdag | None:
     A party without targets has that one, as targets only remove edges. Where several have that skeleton, exact CPDAGs
     are equal; None where they are not.
 
+    Parameters
+    ----------
+    parties : sequence of Pdag or array of shape (d, d)
+        Each party's CPDAG.
+
     Raises
     ------
     InvalidParameter
@@ -155,7 +160,15 @@ def known_target_class(
 
 
 def party_cpdags(dag: Pdag | ArrayLike, targets: Iterable[Iterable[int]]) -> tuple[Pdag, ...]:
-    """Return the CPDAG that each party would learn from infinitely many rows: of the DAG cut at its targets."""
+    """Return the CPDAG that each party would learn from infinitely many rows: of the DAG cut at its targets.
+
+    Parameters
+    ----------
+    dag : Pdag or array of shape (d, d)
+        Directed, without cycles.
+    targets : iterable of iterables of int
+        The nodes that each party intervenes on.
+    """
     given = as_dag(dag)
     return tuple(dag_to_cpdag(mutilate(given, nodes)) for nodes in targets)
 

@@ -54,16 +54,23 @@ def graphs(draw: st.DrawFn) -> nx.DiGraph:
     graph.add_nodes_from(nodes)
     pairs = st.tuples(st.sampled_from(nodes), st.sampled_from(nodes))
     for source, target in draw(st.lists(pairs, max_size=8, unique=True)):
-        value = draw(weight)
-        if value is None:
-            graph.add_edge(source, target)
-        else:
-            graph.add_edge(source, target, weight=value)
+        known = {"weight": draw(weight), "stability": draw(st.one_of(st.none(), st.floats(0, 1)))}
+        attributes = {key: value for key, value in known.items() if value is not None}
+        undirected = source != target and draw(st.booleans())
+        if graph.has_edge(target, source) and (undirected or graph.edges[target, source].get("undirected")):
+            continue
+        if undirected:
+            attributes["undirected"] = True
+            graph.add_edge(target, source, **attributes)
+        elif draw(st.booleans()):
+            attributes["undirected"] = False  # as learners' graphs have it; it says nothing
+        graph.add_edge(source, target, **attributes)
     return graph
 
 
 def content(graph: nx.DiGraph) -> tuple[set[str], dict[tuple[str, str], Any]]:
-    return set(graph), {(a, b): data for a, b, data in graph.edges(data=True)}
+    kept = {(a, b): {k: v for k, v in data.items() if v is not False} for a, b, data in graph.edges(data=True)}
+    return set(graph), kept
 
 
 @settings(deadline=None)
@@ -104,7 +111,7 @@ def dot_statements(text: str) -> list[list[str]]:
             if text.startswith(" -> ", position):
                 position += 4
                 continue
-            label = re.compile(r' \[label="[^"]*"\]').match(text, position)
+            label = re.compile(r' \[(dir=none)?(, )?(label="[^"]*")?\]').match(text, position)
             position = label.end() if label else position
             assert text.startswith(";\n", position)
             position += 2
@@ -121,7 +128,8 @@ def test_dot_quotes_every_name(graph: nx.DiGraph) -> None:
         write_graph(graph, path)
         statements = dot_statements(path.read_bytes().decode("utf-8"))
     assert [s[0] for s in statements if len(s) == 1] == list(graph)
-    assert [tuple(s) for s in statements if len(s) == 2] == list(graph.edges)
+    drawn = [(a, b) for a, b, undirected in graph.edges(data="undirected") if not undirected or a <= b]
+    assert [tuple(s) for s in statements if len(s) == 2] == drawn
 
 
 def test_dot_labels_edges_with_weights(tmp_path: Path) -> None:
@@ -131,6 +139,89 @@ def test_dot_labels_edges_with_weights(tmp_path: Path) -> None:
     write_graph(graph, tmp_path / "g.dot")
     expected = 'digraph {\n  "a";\n  "b\\"";\n  "c\\\\";\n  "a" -> "b\\"" [label="-0.512"];\n}\n'
     assert (tmp_path / "g.dot").read_text() == expected
+
+
+def undirected(first: str, second: str, **attributes: Any) -> nx.DiGraph:
+    graph: nx.DiGraph = nx.DiGraph()
+    for source, target in ((first, second), (second, first)):
+        graph.add_edge(source, target, undirected=True, **attributes)
+    return graph
+
+
+def test_dot_draws_an_undirected_edge_once_and_writes_stability(tmp_path: Path) -> None:
+    graph = undirected("b", "a", weight=2.0)
+    graph.add_edge("b", "c", undirected=False)
+    write_graph(graph, tmp_path / "g.dot", stability={("b", "a"): 0.25, ("b", "c"): 1.0, ("c", "b"): 0.5})
+    lines = (tmp_path / "g.dot").read_text().splitlines()[4:-1]
+    assert lines == ['  "b" -> "c" [label="100 %"];', '  "a" -> "b" [dir=none, label="2 (25 %)"];']
+
+
+def test_csv_form_of_undirected_edges(tmp_path: Path) -> None:
+    graph = undirected("b", "a", weight=0.5)
+    graph.add_edge("a", "c", stability=0.125)
+    write_graph(graph, tmp_path / "g.csv")
+    text = "from,to,weight,undirected,stability\na,b,0.5,true,\na,c,,,0.125\n"
+    assert (tmp_path / "g.csv").read_text() == text
+    (tmp_path / "g.csv").write_text("Cause,Effect,Stability, UNDIRECTED \na,b,,Yes\na,c,0.125,no\n")
+    del graph.edges["a", "b"]["weight"], graph.edges["b", "a"]["weight"]
+    assert content(read_graph(tmp_path / "g.csv")) == content(graph)
+
+
+@pytest.mark.parametrize("kind", READABLE)
+def test_learners_cpdags_survive(tmp_path: Path, kind: str) -> None:
+    from privfcd.graphs.cpdag import dag_to_cpdag
+    from privfcd.graphs.pdag import pdag_to_networkx
+
+    cpdag = dag_to_cpdag([[0, 0, 1, 0], [0, 0, 1, 0], [0, 0, 0, 1], [0, 0, 0, 0]])
+    chain = dag_to_cpdag([[0, 1, 0, 0], [0, 0, 1, 0], [0, 0, 0, 1], [0, 0, 0, 0]])
+    for pdag in (cpdag, chain):
+        graph = pdag_to_networkx(pdag, list("wxyz"))
+        shares = {(a, b): 0.5 for a, b in graph.edges if a < b}
+        write_graph(graph, tmp_path / f"g.{kind}", stability=shares)
+        back = read_graph(tmp_path / f"g.{kind}")
+        assert {(a, b): bool(u) for a, b, u in back.edges(data="undirected")} == {
+            (a, b): u for a, b, u in graph.edges(data="undirected")
+        }
+        assert all(value == 0.5 for *_, value in back.edges(data="stability"))
+
+
+@pytest.mark.parametrize("kind", [*READABLE, "dot"])
+def test_half_an_undirected_edge_is_refused(tmp_path: Path, kind: str) -> None:
+    half, loop, unlike = nx.DiGraph(), nx.DiGraph(), undirected("a", "b")
+    half.add_edge("a", "b", undirected=True)
+    loop.add_edge("a", "a", undirected=True)
+    unlike.edges["a", "b"]["weight"] = 1.0
+    mixed = undirected("a", "b")
+    mixed.edges["b", "a"]["undirected"] = False
+    for graph in (half, loop, unlike, mixed):
+        with pytest.raises(InvalidParameter, match="must be two arcs between two nodes"):
+            write_graph(graph, tmp_path / f"g.{kind}")
+    for wrong in ({"stability": 1.5}, {"stability": float("nan")}, {"undirected": "perhaps"}):
+        graph = nx.DiGraph()
+        graph.add_edge("a", "b", **wrong)
+        with pytest.raises(InvalidParameter, match=f"{next(iter(wrong))} of 'a' -> 'b'"):
+            write_graph(graph, tmp_path / f"g.{kind}")
+    with pytest.raises(InvalidParameter, match="stability of 'a' -> 'b'"):
+        write_graph(nx.DiGraph([("a", "b")]), tmp_path / f"g.{kind}", stability={("a", "b"): 2})
+    assert os.listdir(tmp_path) == []
+
+
+def test_files_of_earlier_versions_are_read(tmp_path: Path) -> None:
+    """As written before undirected edges and stability were kept: names, arcs and weights."""
+    old = {
+        "g.csv": "from,to,weight\nalone,,\na,b,-0.5\nb,c,\n",
+        "g.json": '{"directed": true, "multigraph": false, "graph": {}, "nodes": [{"id": "alone"}, {"id": "a"}, '
+        '{"id": "b"}, {"id": "c"}], "edges": [{"source": "a", "target": "b", "weight": -0.5}, '
+        '{"source": "b", "target": "c"}]}',
+        "g.graphml": "<?xml version='1.0' encoding='utf-8'?>\n"
+        '<graphml xmlns="http://graphml.graphdrawing.org/xmlns"><key id="d0" for="edge" attr.name="weight" '
+        'attr.type="double" /><graph edgedefault="directed"><node id="alone" /><node id="a" /><node id="b" /><node id="c" />'
+        '<edge source="a" target="b"><data key="d0">-0.5</data></edge><edge source="b" target="c" /></graph></graphml>',
+    }
+    for file, text in old.items():
+        (tmp_path / file).write_text(text)
+        expected = {("a", "b"): {"weight": -0.5}, ("b", "c"): {}}
+        assert content(read_graph(tmp_path / file)) == ({"alone", "a", "b", "c"}, expected)
 
 
 def test_csv_form(tmp_path: Path) -> None:
@@ -166,6 +257,14 @@ def test_csv_headers_that_are_read(tmp_path: Path, text: str) -> None:
         ("from,to\na,b\n,b\n", "line 3 must name both ends"),
         ("from,to,weight\na,,1\n", "line 2 must name both ends"),
         ("from,to\na,b\na,b\n", "line 3 repeats the edge 'a' -> 'b'"),
+        ("from,to,weight,weight\na,b,1,1\n", "first line must be"),
+        ("from,to,undirected\na,b,maybe\n", "line 2: undirected must be true or false, got 'maybe'"),
+        ("from,to,undirected\na,b,true\nb,a,true\n", "line 3 repeats the edge 'b' -> 'a'"),
+        ("from,to,undirected\na,a,true\n", "line 2 repeats the edge 'a' -> 'a'"),
+        ("from,to,undirected\na,b,true\nb,a,false\n", "line 3 repeats the edge 'b' -> 'a'"),
+        ("from,to,stability\na,b,2\n", "stability of 'a' -> 'b' must be a share in [0, 1]"),
+        ("from,to,stability\na,b,x\n", "line 2: the stability must be a number, got 'x'"),
+        ("from,to,undirected\na,,true\n", "line 2 must name both ends"),
         ("from,to,weight\na,b,big\n", "line 2: the weight must be a number, got 'big'"),
         ("from,to,weight\na,b,nan\n", "weight of 'a' -> 'b' must be a finite number"),
         ('from,to\n"a,b\n', "csv graph"),

@@ -1,0 +1,57 @@
+"""Text for HTML and SVG: escaped, in characters that XML can carry, and small tables."""
+
+from __future__ import annotations
+
+import html
+import re
+from collections.abc import Iterable, Sequence
+
+_UNWRITABLE = re.compile("[^\t\n\r -\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
+
+
+def escape(value: object) -> str:
+    """Return `str(value)` for HTML or XML, in an element or in a quoted attribute.
+
+    Characters that XML 1.0 cannot carry become U+FFFD, so that no name makes a page unreadable.
+    """
+    return html.escape(_UNWRITABLE.sub("\ufffd", str(value)), quote=True)
+
+
+def table(rows: Iterable[Sequence[object]], header: Sequence[object] = (), limit: int | None = None) -> str:
+    """Return an HTML table, all cells escaped; beyond `limit` rows a last line says how many are left out."""
+    kept = list(rows)
+    shown = kept if limit is None else kept[:limit]
+    head = "".join(f'<th scope="col">{escape(cell)}</th>' for cell in header)
+    lines = [f"<thead><tr>{head}</tr></thead>"] if header else []
+    lines.append("<tbody>")
+    lines += ["<tr>" + "".join(f"<td>{escape(cell)}</td>" for cell in row) + "</tr>" for row in shown]
+    if len(shown) < len(kept):
+        columns = max(len(header), *(len(row) for row in kept))
+        lines.append(f'<tr><td colspan="{columns}">and {len(kept) - len(shown)} more</td></tr>')
+    lines.append("</tbody>")
+    return "<table>" + "".join(lines) + "</table>"
+
+
+def paragraph(text: object) -> str:
+    """Return an escaped paragraph."""
+    return f"<p>{escape(text)}</p>"
+
+
+def preformatted(text: object) -> str:
+    """Return an escaped text that keeps its lines."""
+    return f"<pre>{escape(text)}</pre>"
+
+
+def bullets(texts: Iterable[object]) -> str:
+    """Return an escaped list."""
+    return "<ul>" + "".join(f"<li>{escape(text)}</li>" for text in texts) + "</ul>"
+
+
+def folded(summary: object, content: str) -> str:
+    """Return HTML that shows `summary` and opens to `content`, which is markup already."""
+    return f"<details><summary>{escape(summary)}</summary>{content}</details>"
+
+
+def card(heading: object, *content: str) -> str:
+    """Return one object's HTML: a heading, then parts that are markup already."""
+    return f"<div><p><strong>{escape(heading)}</strong></p>{''.join(content)}</div>"

@@ -10,6 +10,7 @@ from privfcd.algorithms.notears import NOTEARS
 from privfcd.algorithms.peri import IPERI, PERI
 from privfcd.algorithms.personalisation import PersonalWeights, personalise, personalise_for_owner
 from privfcd.algorithms.release import MomentsRelease, release_moments
+from privfcd.algorithms.stability import EdgeStability, edge_stability
 
 __all__ = [
     "GES",
@@ -17,12 +18,14 @@ __all__ = [
     "NOTEARS",
     "PC",
     "PERI",
+    "EdgeStability",
     "EqualVarianceSearch",
     "FedACD",
     "FedBNSL",
     "FedSparseBNSL",
     "MomentsRelease",
     "PersonalWeights",
+    "edge_stability",
     "order_search",
     "personalise",
     "personalise_for_owner",

@@ -3,13 +3,35 @@
 from __future__ import annotations
 
 import inspect
+from collections.abc import Sequence
+from importlib import import_module
 from typing import Any, Self
 
 from privfcd import checks
+from privfcd.algorithms.notebook import changed_parameters, estimator_html
+from privfcd.deprecation import current_parameters
 
 
 class Estimator:
-    """Parameters are set in `__init__` and nowhere else, checked in `fit`; results end in an underscore."""
+    """Parameters are set in `__init__` and nowhere else, checked in `fit`; results end in an underscore.
+
+    Attributes
+    ----------
+    notes_ : sequence of str
+        What a user should know of this fit, from released values only; mostly empty. See `scale_notes`.
+    paid_before_ : bool
+        Whether the fit was to moments, which were paid for when they were released.
+    unprotected_ : int
+        How many of those moments have no noise: no release protects their records. 0 for tables, whose reports say it.
+    unreported_ : int
+        How many of those moments came without the report of their release, where `learn` found reports of others.
+    late_rounds_ : LateRounds or None
+        What the noise of late rounds says of each edge, for `edge_stability`; None where there are no noisy rounds.
+    no_stability_ : str or None
+        Why `edge_stability` has nothing to work on; None where it has.
+    """
+
+    notes_: Sequence[str] = ()
 
     @classmethod
     def _parameters(cls) -> list[str]:
@@ -22,13 +44,23 @@ class Estimator:
     def set_params(self, **params: Any) -> Self:
         """Set parameters by name, and return self."""
         known = self._parameters()
-        for name, value in params.items():
+        for name, value in current_parameters(type(self).__init__, params).items():
             if name not in known:
                 raise checks.refuse("parameter", name, "one of " + ", ".join(known))
             setattr(self, name, value)
         return self
 
     def __repr__(self) -> str:
-        defaults = inspect.signature(type(self).__init__).parameters
-        changed = {name: value for name, value in self.get_params().items() if value is not defaults[name].default}
+        changed = changed_parameters(self)
         return f"{type(self).__name__}({', '.join(f'{name}={value!r}' for name, value in changed.items())})"
+
+    def _repr_html_(self) -> str:
+        return estimator_html(self)
+
+    def __sklearn_is_fitted__(self) -> bool:
+        return hasattr(self, "causal_graph_")
+
+    def __sklearn_tags__(self) -> Any:
+        """Return scikit-learn's tags; called by scikit-learn only."""
+        known = import_module("sklearn.utils")
+        return known.Tags(estimator_type=None, target_tags=known.TargetTags(required=False))

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,6 +14,13 @@ from privfcd.accounting.privacy_report import PrivacyReport, report_on
 from privfcd.data.private import PrivateTable
 from privfcd.graphs.dag import project_to_dag, to_networkx
 from privfcd.graphs.pdag import Pdag, pdag_to_networkx
+from privfcd.moments import Moments
+
+if TYPE_CHECKING:
+    from privfcd.algorithms.stability.late_rounds import LateRounds
+
+
+EXACT = "what it was fitted to was exact, and has no noise"
 
 
 def store_graph(model: Any, weights: NDArray[np.float64], threshold: float, columns: Sequence[str]) -> None:
@@ -33,16 +41,85 @@ def store_cpdag(model: Any, graph: Pdag, columns: Sequence[str]) -> None:
     model.n_features_in_ = len(columns)
 
 
-def store_privacy(model: Any, reports: list[PrivacyReport] | None) -> None:
-    """Set `privacy_report_` and `privacy_spent_`, one (epsilon, delta) that holds for every party.
+def store_privacy(model: Any, reports: list[PrivacyReport] | None, given: Sequence[Moments] = ()) -> None:
+    """Set `privacy_report_` and `privacy_spent_`, one (epsilon, delta) that holds for every party, and `paid_before_`.
 
-    Moments were paid for when they were released: a fit to them has no reports and spends (0, 0).
+    Of moments, `given`, `unprotected_` is set too: how many have no noise, so that no release protects their records.
+
+    Moments were paid for when they were released: a fit to them has no reports and spends (0, 0). Whoever has the reports
+    on their release may set them then; `paid_before_` goes on saying that this fit cost nothing.
     """
     model.privacy_report_ = reports
+    model.paid_before_ = reports is None
+    model.unprotected_ = sum(not _noisy(part) for part in given) if reports is None else 0
+    model.unreported_ = 0
     model.privacy_spent_ = (
         max((report.epsilon for report in reports or ()), default=0.0),
         max((report.delta for report in reports or ()), default=0.0),
     )
+
+
+def store_released(
+    model: Any,
+    moments: Sequence[Moments] = (),
+    rounds: LateRounds | None = None,
+    *,
+    otherwise: str = EXACT,
+) -> None:
+    """Set `released_moments_` and `late_rounds_`: all that a fitted estimator keeps of noisy answers.
+
+    Where both are None, `no_stability_` says why. This is the only place where an estimator keeps moments for edge
+    stability, and it never keeps exact ones: where one party's are, none are kept. Noisy ones are released, and public
+    under the promise, or a party's own, made by a mechanism that was paid for (`send=False`); there too they say no more
+    than what was paid for. A stability of an earlier fit is forgotten.
+
+    Parameters
+    ----------
+    model : estimator
+    moments : sequence of Moments
+        What was learnt from.
+    rounds : LateRounds, optional
+        Of a private run with noise in every round.
+    otherwise : str
+        Why there is no stability, where neither is kept.
+    """
+    noise = [_noisy(part) for part in moments]
+    noisy = bool(noise) and all(noise)
+    if any(noise) and not noisy:
+        otherwise = "the moments of one party at least are exact, and exact ones are not kept"
+    model.released_moments_ = tuple(moments) if noisy else None
+    model.late_rounds_ = rounds
+    model.no_stability_ = None if noisy or rounds is not None else otherwise
+    model.__dict__.pop("edge_stability_", None)
+
+
+def _noisy(moments: Moments) -> bool:
+    return any(np.any(term.sd) for term in moments.noise)
+
+
+def missing_promises(model: Any) -> list[str]:
+    """Return in sentences what no report says of the records behind a fitted estimator; mostly nothing.
+
+    That is of moments that were given to it: some may have no noise, and some may have come without a report although others
+    have one.
+    """
+    reports = getattr(model, "privacy_report_", None) or ()
+    exact = getattr(model, "unprotected_", 0) - sum(
+        math.isinf(each.epsilon) and math.isinf(each.rho) for each in reports
+    )
+    unknown = getattr(model, "unreported_", 0)
+    said = []
+    if exact > 0:
+        said.append(
+            f"The moments of {exact} {'party' if exact == 1 else 'parties'} carry no noise: unless their data are public, "
+            "nothing protects their records."
+        )
+    if unknown:
+        said.append(
+            f"{unknown} of the moments came without the report of a release: what is promised to their records is not known "
+            "here, and the promises that are stated are those of the other parties only."
+        )
+    return said
 
 
 def table_report(
@@ -52,6 +129,7 @@ def table_report(
     delta: float | None,
     declared: Mapping[str, Any],
     assumptions: Sequence[str],
+    trusted: str = "",
 ) -> PrivacyReport:
     """Return the report on what one reservation paid for, with the table's own public facts.
 
@@ -67,6 +145,8 @@ def table_report(
         What else was declared public.
     assumptions : sequence of str
         What the promise rests on; an open table promises nothing.
+    trusted : str
+        Who could see more than the answers with noise, see `PrivacyReport.trusted`.
     """
     facts: dict[str, Any] = {"rows": table.n_rows, "columns": list(table.columns)}
     if table.bounds is not None:
@@ -81,4 +161,5 @@ def table_report(
         secure=table.noise.secure and not table.open,
         declared={**facts, **declared},
         assumptions=() if table.open else assumptions,
+        trusted=trusted,
     )

@@ -5,10 +5,10 @@ The format is NumPy's .npz: plain arrays, and one JSON text; nothing is pickled.
 
 from __future__ import annotations
 
+import io
 import json
 import math
 import os
-import tempfile
 import zipfile
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -23,6 +23,7 @@ from privfcd.accounting.privacy_report import PrivacyReport, ReportedPart
 from privfcd.errors import InvalidParameter
 from privfcd.moments.noise_law import NoiseTerm
 from privfcd.moments.second_moments import Moments, pooled
+from privfcd.whole_files import write_whole
 
 FORMAT, VERSION = "privfcd moments", 1
 _HEADER = "header"
@@ -101,22 +102,23 @@ def save_moments(
         "rule": _plain(dict(rule or {})),
     }
     arrays[_HEADER] = np.frombuffer(json.dumps(header, allow_nan=False).encode(), dtype=np.uint8)
-    try:
-        with tempfile.NamedTemporaryFile(dir=target.parent, prefix=f".{target.name}.", delete=False) as file:
-            try:
-                np.savez_compressed(file, **arrays)  # type: ignore[arg-type]
-                file.close()
-                os.chmod(file.name, 0o666 & ~_umask())
-                os.replace(file.name, target)
-            except BaseException:
-                os.unlink(file.name)
-                raise
-    except OSError as error:
-        raise InvalidParameter(f"path {str(target)!r} cannot be written: {error.strerror or error}") from error
+    content = io.BytesIO()
+    np.savez_compressed(content, **arrays)  # type: ignore[arg-type]
+    write_whole(target, content.getvalue())
 
 
 def load_moments(path: str | os.PathLike[str]) -> StoredMoments:
     """Read what `save_moments` wrote.
+
+    Parameters
+    ----------
+    path : path
+        An .npz file.
+
+    Returns
+    -------
+    StoredMoments
+        Each party's moments, and the reports on what was paid for them.
 
     Raises
     ------
@@ -189,9 +191,3 @@ def _plain(value: Any) -> Any:
     if isinstance(value, np.generic):
         value = value.item()
     return str(value) if isinstance(value, float) and not math.isfinite(value) else value
-
-
-def _umask() -> int:
-    current = os.umask(0)
-    os.umask(current)
-    return current

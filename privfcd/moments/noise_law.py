@@ -88,6 +88,19 @@ class NoiseTerm:
         off = variances - np.diag(np.diag(variances))
         return float(2 * (off * inner * inner).sum() + np.diag(variances) @ np.diag(inner) ** 2)
 
+    def sample(self, generator: np.random.Generator, d: int) -> Array:
+        """Return one draw of N, symmetric, shape (d, d), in double precision: for simulation, not for protection."""
+        sds = np.asarray(self.sd, dtype=np.float64)
+        if sds.ndim == 0:
+            sds = np.full((d, d), float(sds) / math.sqrt(2))
+            np.fill_diagonal(sds, float(self.sd))
+        upper = np.triu(generator.standard_normal((d, d)) * sds)
+        inner = upper + np.triu(upper, 1).T
+        if self.carry is None:
+            return inner
+        drawn = self.carry @ inner @ self.carry.T
+        return np.asarray((drawn + drawn.T) / 2)
+
     def entry_variances(self, d: int) -> Array:
         """Return the variance of every entry of N, shape (d, d)."""
         if np.ndim(self.sd) == 0:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -11,6 +12,7 @@ from numpy.typing import NDArray
 
 from privfcd import checks
 from privfcd.errors import InvalidParameter
+from privfcd.markup import card, table
 from privfcd.moments.noise_law import NoiseTerm, merged
 
 Array = NDArray[np.float64]
@@ -75,6 +77,33 @@ class Moments:
         """Return Var <N, M>, N the noise, for a symmetric M of shape (d, d)."""
         return sum(term.form_variance(form) for term in self.noise)
 
+    def _repr_html_(self) -> str:
+        d = len(self.columns)
+        noise = "none: exact"
+        if self.noise_sd is not None:
+            noise = f"standard deviation {self.noise_sd.min():.3g} to {self.noise_sd.max():.3g} in the entries"
+        facts = [
+            ("matrix", f"{d} x {d}"),
+            ("rows (public)", self.rows),
+            ("noise", noise),
+            ("mean", "not taken off" if self.mean is None else "taken off first"),
+            ("columns", ", ".join(self.columns[:30]) + (f" and {d - 30} more" if d > 30 else "")),
+        ]
+        return card("Second moments", table(facts))
+
+    def noise_draw(self, generator: np.random.Generator) -> Array:
+        """Return one draw of the stated noise, symmetric, shape (d, d); zeros for exact moments."""
+        d = len(self.columns)
+        return sum((term.sample(generator, d) for term in self.noise), np.zeros((d, d)))
+
+    def redrawn(self, generator: np.random.Generator) -> Moments:
+        """Return these moments plus a fresh draw of their noise, stated as what it is: noise of twice the variance.
+
+        The exact moments plus two independent draws, in law, if the stated law is the noise's own.
+        """
+        noise = merged([term.scaled(math.sqrt(2)) for term in self.noise])
+        return replace(self, matrix=self.matrix + self.noise_draw(generator), noise=noise)
+
     def carried(self, linear: Array, columns: Sequence[str] | None = None) -> Moments:
         """Return the moments of the rows times `linear`': linear S linear', with the noise's law carried along."""
         matrix = linear @ self.matrix @ linear.T
@@ -134,6 +163,16 @@ def pooled(parts: Sequence[Moments]) -> Moments:
     """Return the moments of all parties' rows together, weighted by their numbers of rows.
 
     Means must be the same or absent. Noise of different parties is independent.
+
+    Parameters
+    ----------
+    parts : sequence of Moments
+        One for each party, over the same columns.
+
+    Raises
+    ------
+    InvalidParameter
+        There are no moments, or their columns or means do not agree.
     """
     if not parts:
         raise InvalidParameter("parts must hold at least one Moments, got none")

@@ -98,6 +98,15 @@ def residual_effective_rows(moments: Moments, node: Index, given: Iterable[int] 
     """Return how many exact Gaussian rows would estimate the residual variances as well, shape (m,).
 
     The sampling variance of a residual variance v is about 2 v² / n; 0 where noise leaves nothing above 0.
+
+    Parameters
+    ----------
+    moments : Moments
+        Of d variables.
+    node : int or sequence of int
+        The variable, or m variables, all given the same set.
+    given : iterable of int
+        The set.
     """
     values, noise = residual(moments, [node] if isinstance(node, int | np.integer) else node, given)
     known = np.maximum(values, 0.0)
@@ -132,6 +141,11 @@ def partial_correlation(
     -------
     r, effective_rows : float, or ndarray of shape (m,)
         NaN and 0 where noise leaves no residual variance above 0. r is cut off at -1 and 1.
+
+    Raises
+    ------
+    InvalidParameter
+        The pairs are not of one length, or a variable is paired with itself.
     """
     single = isinstance(i, int | np.integer) and isinstance(j, int | np.integer)
     first = np.atleast_1d(np.asarray(i))

@@ -59,6 +59,19 @@ def test_a_no_ends_it_before_anything_is_done(place: Place, options: list[str]) 
     assert place.spent(place.study(), "south") == 0
 
 
+def test_an_interrupted_party_says_what_was_spent(
+    place: Place, options: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    import privfcd.engines.flower.relay as relay
+
+    def interrupted(*_: Any, **__: Any) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(relay, "listen", interrupted)
+    ended = called("party", "serve", *options, "--relay", str(place.folder / "s.sock"), "--accept")
+    assert ended.exit_code != 0 and "spent in all:" in ended.output and "head" in ended.output
+
+
 def test_what_cannot_be_is_refused_at_once(place: Place, options: list[str]) -> None:
     away = called("party", "serve", *options, "--superlink", "link.example.org:8000", "--insecure", "--accept")
     assert isinstance(away.exception, InvalidParameter) and "TLS" in str(away.exception)

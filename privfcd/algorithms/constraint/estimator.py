@@ -10,7 +10,7 @@ from privfcd.algorithms.constraint.fisher_z import FisherZ
 from privfcd.algorithms.constraint.orientation import Orientation, oriented
 from privfcd.algorithms.constraint.skeleton import Skeleton, check_levels, stable_skeleton
 from privfcd.algorithms.release.gather import centring, gather
-from privfcd.algorithms.results import store_cpdag, store_privacy
+from privfcd.algorithms.results import store_cpdag, store_privacy, store_released
 from privfcd.data.private import PrivateTable
 from privfcd.graphs.pdag import Pdag
 from privfcd.moments import Moments
@@ -47,6 +47,8 @@ class PC(Estimator):
         With separators and p-values.
     orientation_ : Orientation
         How many v-structures contradicted each other.
+    released_moments_ : tuple of Moments or None
+        The noisy ones that were learnt from, for `edge_stability`; None for exact ones.
     moments_, rule_, bytes_exchanged_, privacy_report_, privacy_spent_, feature_names_in_, n_features_in_
         As of the other estimators.
     """
@@ -74,6 +76,11 @@ class PC(Estimator):
     def fit(self, source: Sequence[PrivateTable] | Moments | Sequence[Moments]) -> Self:
         """Learn the class from tables or moments, one for each party.
 
+        Parameters
+        ----------
+        source : sequence of PrivateTable, or Moments, or a sequence of Moments
+            One for each party.
+
         Raises
         ------
         BudgetExceeded
@@ -94,7 +101,8 @@ class PC(Estimator):
         self.skeleton_: Skeleton = stable_skeleton(FisherZ(moments), self.alpha, self.largest)
         self.orientation_: Orientation = oriented(self.skeleton_)
         store_cpdag(self, self.orientation_.graph, moments.columns)
-        store_privacy(self, gathered.reports)
+        store_privacy(self, gathered.reports, gathered.parts)
+        store_released(self, [moments])
         self.moments_ = moments
         self.rule_ = gathered.rule
         self.bytes_exchanged_ = gathered.bytes_exchanged

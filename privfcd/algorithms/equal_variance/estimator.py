@@ -12,8 +12,9 @@ from privfcd.algorithms.base import Estimator
 from privfcd.algorithms.equal_variance.diagnostics import EqualVarianceTest, equal_variance_test
 from privfcd.algorithms.equal_variance.law import Law
 from privfcd.algorithms.equal_variance.search import CAUTIONS, order_search
-from privfcd.algorithms.release.gather import RELEASES, gather
-from privfcd.algorithms.results import store_graph, store_privacy
+from privfcd.algorithms.release.gather import RELEASES, Gathered, gather
+from privfcd.algorithms.results import store_graph, store_privacy, store_released
+from privfcd.algorithms.scale_notes import store_moment_notes
 from privfcd.data.private import PrivateTable
 from privfcd.errors import InvalidParameter
 from privfcd.moments import Moments
@@ -94,6 +95,8 @@ class EqualVarianceSearch(Estimator):
         One for each table; None for a fit to Moments, which were paid for before.
     privacy_spent_ : tuple of float
         (epsilon, delta) of this fit that holds for every party.
+    released_moments_ : tuple of Moments or None
+        The noisy ones that were learnt from, for `edge_stability`; None for exact ones.
     feature_names_in_, n_features_in_
         As in scikit-learn.
     """
@@ -167,7 +170,7 @@ class EqualVarianceSearch(Estimator):
             delta=self.delta,
         )
         rule = {"release": gathered.rule} if gathered.rule else {}
-        return self._search(gathered.moments, gathered.reports, gathered.bytes_exchanged, rule)
+        return self._search(gathered, rule)
 
     def _check(self) -> None:
         if self.release not in RELEASES:
@@ -185,7 +188,8 @@ class EqualVarianceSearch(Estimator):
             if not isinstance(getattr(self, name), bool):
                 raise InvalidParameter(f"{name} must be True or False, got {getattr(self, name)!r}")
 
-    def _search(self, moments: Moments, reports: list[PrivacyReport] | None, sent: int, rule: dict[str, Any]) -> Self:
+    def _search(self, gathered: Gathered, rule: dict[str, Any]) -> Self:
+        moments = gathered.moments
         began = time.perf_counter()
         found = order_search(
             moments,
@@ -200,7 +204,9 @@ class EqualVarianceSearch(Estimator):
             Law.of(moments), found.structure, self.test_level
         )
         store_graph(self, found.weights, 0.0, moments.columns)
-        store_privacy(self, reports)
+        store_privacy(self, gathered.reports, gathered.parts)
+        store_released(self, [moments])
+        store_moment_notes(self, [moments])
         self.order_ = [moments.columns[k] for k in found.order]
         self.residual_variances_ = found.variances
         self.moments_ = moments
@@ -213,7 +219,7 @@ class EqualVarianceSearch(Estimator):
                 "seconds": time.perf_counter() - began,
             }
         ]
-        self.bytes_exchanged_ = sent
+        self.bytes_exchanged_ = gathered.bytes_exchanged
         if self.equal_variances_.warning is not None:
             warnings.warn(self.equal_variances_.warning, EqualVarianceWarning, stacklevel=3)
         return self

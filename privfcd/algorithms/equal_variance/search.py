@@ -106,6 +106,11 @@ def order_search(
     polish : bool
         Whether step 3 is taken.
 
+    Returns
+    -------
+    SearchResult
+        Weights, order and score.
+
     Raises
     ------
     InvalidParameter

@@ -11,8 +11,9 @@ from privfcd.algorithms.fed_bnsl.party import FedBNSLParty
 from privfcd.algorithms.fed_bnsl.settings import LocalStep, Settings, default_l1
 from privfcd.algorithms.inputs import names_and_columns
 from privfcd.algorithms.release.gather import gather
-from privfcd.algorithms.results import store_graph, store_privacy
+from privfcd.algorithms.results import store_graph, store_privacy, store_released
 from privfcd.algorithms.rounds import RoundRecord, history_rows
+from privfcd.algorithms.scale_notes import store_moment_notes
 from privfcd.data.private import PrivateTable
 from privfcd.federation.local import LocalFederation
 from privfcd.moments import Moments
@@ -87,6 +88,10 @@ class FedBNSL(Estimator):
         One for each table; None for a fit to moments.
     privacy_spent_ : tuple of float
         (epsilon, delta) of this fit that holds for every party.
+    settings_ : dict
+        The parameters as they were used, defaults included.
+    released_moments_ : tuple of Moments or None
+        The parties' noisy ones, in this process only, for `edge_stability`; None where one party's are exact.
     feature_names_in_, n_features_in_
         As in scikit-learn.
     """
@@ -172,8 +177,11 @@ class FedBNSL(Estimator):
         federation = LocalFederation(parties)
         records = coordinator.run(federation, on_round)
         store_graph(self, records[-1].weights, settings.threshold, columns)
-        store_privacy(self, gathered.reports)
+        store_privacy(self, gathered.reports, gathered.parts)
+        store_released(self, gathered.parts)
+        store_moment_notes(self, gathered.parts)
         self.history_ = history_rows(records)
+        self.settings_ = dict(vars(settings))
         self.bytes_exchanged_ = federation.bytes_exchanged
         return self
 

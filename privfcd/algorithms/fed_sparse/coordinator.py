@@ -10,10 +10,11 @@ from numpy.typing import NDArray
 
 from privfcd.algorithms.consensus import consensus_step
 from privfcd.algorithms.fed_sparse import messages
-from privfcd.algorithms.fed_sparse.constants import default_clip
-from privfcd.algorithms.fed_sparse.refit import refit
+from privfcd.algorithms.fed_sparse.constants import REFIT_PRUNE, default_clip, lifted
+from privfcd.algorithms.fed_sparse.refit import Refitted, refit
 from privfcd.algorithms.fed_sparse.settings import Settings
 from privfcd.algorithms.rounds import RoundRecord, expect
+from privfcd.algorithms.stability.late_rounds import LateRounds, late_rounds
 from privfcd.errors import PartyFailed
 from privfcd.federation.protocol import Federation, SparseMatrix
 
@@ -29,6 +30,15 @@ class FedSparseCoordinator:
         Public parameters.
     columns : tuple of str
         The variables' names, in the order of the matrices.
+
+    Attributes
+    ----------
+    weights : ndarray of shape (d, d)
+        The answer, after `run`.
+    second_moments, second_moments_sd : ndarray of shape (d,) or None
+        Of all rows, as the parties released them, and the noise in them; None where they released none.
+    late_rounds : LateRounds or None
+        What the noise of the late rounds says, after a run in which a party's answers had any.
     """
 
     def __init__(self, settings: Settings, columns: tuple[str, ...]) -> None:
@@ -36,6 +46,9 @@ class FedSparseCoordinator:
         self._settings = settings
         self._columns = columns
         self.weights = np.zeros((len(columns), len(columns)))
+        self.late_rounds: LateRounds | None = None
+        self.second_moments: Array | None = None
+        self.second_moments_sd: Array | None = None
 
     def offer(self, federation: Federation) -> list[messages.Quote]:
         """Ask every party whether it can take part; nothing is charged anywhere."""
@@ -55,6 +68,8 @@ class FedSparseCoordinator:
         federation.ask(messages.Charge())
         started = expect(federation, messages.Start(share), messages.Started)
         moments = self._moments(started, quotes) if share or settings.smoothness is not None else None
+        if share:
+            self.second_moments, self.second_moments_sd = moments, _averaged_noise(started, quotes, len(self._columns))
         federation.ask(self._constants(moments, private))
         d = len(self._columns)
         consensus, dual_mean = np.zeros((d, d)), np.zeros((d, d))
@@ -92,9 +107,20 @@ class FedSparseCoordinator:
             if on_round is not None:
                 on_round(record)
         self.weights = consensus
+        refitted: Refitted | None = None
         if settings.refit_share and moments is not None:
             rows = np.array([quote.n_rows for quote in quotes], dtype=np.float64)
-            self.weights = refit(federation, settings, consensus, moments, rows)
+            refitted = refit(federation, settings, consensus, moments, rows)
+            self.weights = refitted.weights
+        if private and moments is not None:
+            self.late_rounds = late_rounds(
+                [record.weights for record in records],
+                settings.threshold,
+                REFIT_PRUNE * settings.threshold,
+                None if refitted is None else (refitted.weights, refitted.noise_sd),
+                lifted(moments),
+                {name: getattr(settings, name) for name in ("rounds", "updates", "step", "keep")},
+            )
         federation.ask(messages.Finish(SparseMatrix.of(self.weights)))
         return records
 
@@ -114,6 +140,17 @@ class FedSparseCoordinator:
             clip = default_clip(moments, settings.rho2, settings.loss)
         shared = None if settings.smoothness is not None else tuple(moments.tolist())
         return messages.Configure(shared, clip)
+
+
+def _averaged_noise(started: list[messages.Started], quotes: list[messages.Quote], d: int) -> Array:
+    rows = np.array([quote.n_rows for quote in quotes], dtype=np.float64)
+    released = [answer.noise_sd for answer in started]
+    if any(values is None or len(values) != d for values in released):
+        raise PartyFailed(f"a party did not say what noise is in its {d} second moments")
+    noise = np.array(released, dtype=np.float64)
+    if not np.isfinite(noise).all():
+        raise PartyFailed("a party sent noise of second moments that is not finite")
+    return np.asarray(np.sqrt(((rows / rows.sum()) ** 2) @ noise**2))
 
 
 def _averaged(started: list[messages.Started], quotes: list[messages.Quote], d: int) -> Array:

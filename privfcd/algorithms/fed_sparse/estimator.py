@@ -28,8 +28,9 @@ from privfcd.algorithms.fed_sparse.party import FedSparseParty
 from privfcd.algorithms.fed_sparse.settings import GUMBEL_GAUSSIAN, Settings
 from privfcd.algorithms.inputs import checked_tables, moments_given
 from privfcd.algorithms.release import release_moments
-from privfcd.algorithms.results import store_graph, store_privacy, table_report
+from privfcd.algorithms.results import store_graph, store_privacy, store_released, table_report
 from privfcd.algorithms.rounds import RoundRecord, history_rows
+from privfcd.algorithms.scale_notes import store_moment_notes, store_scale_notes
 from privfcd.data.losses import Loss, checked_loss
 from privfcd.data.private import PrivateTable
 from privfcd.federation.local import LocalFederation, processors
@@ -128,6 +129,14 @@ class FedSparseBNSL(Estimator):
         One for each party; None for moments.
     privacy_spent_ : tuple of float or None
         (epsilon, delta) that holds for every party: the largest of each; (0, 0) for moments.
+    settings_ : dict
+        The parameters as they were used, defaults included.
+    rule_ : dict
+        Which `release` was taken; where it was chosen here, why; and what a release of moments chose.
+    released_moments_ : tuple of Moments or None
+        The noisy ones that were learnt from, for `edge_stability`.
+    late_rounds_ : LateRounds or None
+        What the noise of the late rounds says of each edge, for `edge_stability`; of a private release of coordinates.
     feature_names_in_, n_features_in_
         As in scikit-learn.
     """
@@ -223,7 +232,7 @@ class FedSparseBNSL(Estimator):
         if moments is not None:
             self._fit_moments(moments, on_round)
             self.rule_ = {"release": "moments that were released before"}
-            store_privacy(self, None)
+            store_privacy(self, None, moments)
             return self
         tables = checked_tables(source)
         settings = self._settings(tables)
@@ -255,6 +264,8 @@ class FedSparseBNSL(Estimator):
         settings = self._moment_settings(len(moments[0].columns))
         parties = [MomentParty(part, f"moments-{index}") for index, part in enumerate(moments, start=1)]
         self._run(parties, settings, moments[0].columns, on_round)
+        store_released(self, moments)
+        store_moment_notes(self, moments)
 
     def _moment_settings(self, d: int) -> Settings:
         """Return checked settings; a mean was taken off moments before, if at all, so there is none to take off now."""
@@ -281,7 +292,10 @@ class FedSparseBNSL(Estimator):
         records = coordinator.run(federation, quotes, on_round)
         store_graph(self, coordinator.weights, settings.threshold, columns)
         self.history_ = history_rows(records)
+        self.settings_ = dict(vars(settings))
         self.bytes_exchanged_ = federation.bytes_exchanged
+        store_scale_notes(self, coordinator.second_moments, coordinator.second_moments_sd, columns)
+        store_released(self, rounds=coordinator.late_rounds)
 
     def _settings(self, tables: Sequence[PrivateTable]) -> Settings:
         """Return the settings of a run on these tables, defaults included."""

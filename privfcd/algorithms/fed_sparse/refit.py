@@ -10,6 +10,8 @@ that the weights imply with equal error variances, (I - W)^-T (I - W)^-1, scaled
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -27,8 +29,24 @@ RIDGE = 0.02
 """Share of the diagonal that is added to the implied second moments, which are not exact."""
 
 
-def refit(federation: Federation, settings: Settings, weights: Array, moments: Array, rows: Array) -> Array:
-    """Return the weights after the refit, shape (d, d); they are acyclic.
+@dataclass(frozen=True, eq=False)
+class Refitted:
+    """Weights after the refit, and what its noise may have moved them by.
+
+    Attributes
+    ----------
+    weights : ndarray of shape (d, d)
+        Acyclic.
+    noise_sd : ndarray of shape (d, d)
+        An estimate of the standard deviation of the last step's noise in each weight, 0 off the support.
+    """
+
+    weights: Array
+    noise_sd: Array
+
+
+def refit(federation: Federation, settings: Settings, weights: Array, moments: Array, rows: Array) -> Refitted:
+    """Return the weights after the refit.
 
     Parameters
     ----------
@@ -46,6 +64,8 @@ def refit(federation: Federation, settings: Settings, weights: Array, moments: A
     weights = project_to_dag(weights, REFIT_PRUNE * settings.threshold).weights
     shares = rows / rows.sum()
     scale = settings.loss.curvature
+    units = np.sqrt(scale * lifted(moments) + settings.rho2)  # clips are in proportion to these
+    noise_sd = np.zeros(weights.shape)
     for number in range(1, REFIT_STEPS + 1):
         places = np.nonzero(weights)
         if not len(places[0]):
@@ -56,8 +76,11 @@ def refit(federation: Federation, settings: Settings, weights: Array, moments: A
             if answer.values.shape != places[0].shape or not np.isfinite(answer.values).all():
                 raise PartyFailed(f"{name} sent a gradient that is not {len(places[0])} finite numbers")
             gradient[places] += share * answer.values
-        weights = _newton_step(weights, gradient, scale * implied_moments(weights, moments))
-    return weights
+        implied = scale * implied_moments(weights, moments)
+        if number == REFIT_STEPS:
+            noise_sd = _noise_sd(weights, gradient, implied, units)
+        weights = _newton_step(weights, gradient, implied)
+    return Refitted(weights, noise_sd)
 
 
 def implied_moments(weights: Array, moments: Array) -> Array:
@@ -66,6 +89,25 @@ def implied_moments(weights: Array, moments: Array) -> Array:
     product = total.T @ total
     factors = np.sqrt(lifted(moments) / np.diag(product))
     return np.asarray(product * np.outer(factors, factors))
+
+
+def _noise_sd(weights: Array, gradient: Array, moments: Array, units: Array) -> Array:
+    """Return an estimate of the noise's standard deviation in each weight after the last step.
+
+    Noise in the gradient of weight (i, j) has one standard deviation s in units of the clip of row i. Before the last step
+    the weights are off by about the noise of the step before it, so that the last gradient is the difference of two
+    independent draws: its root mean square in these units estimates sqrt(2) s, from as many numbers as there are weights.
+    What the steps have not settled by then is counted as noise. A step turns noise e into (M + ridge)^-1 e.
+    """
+    places = np.nonzero(weights)
+    s = float(np.sqrt(np.mean((gradient[places] / units[places[0]]) ** 2) / 2))
+    found = np.zeros(weights.shape)
+    for j in np.flatnonzero(weights.any(axis=0)).tolist():
+        parents = np.flatnonzero(weights[:, j])
+        own = moments[np.ix_(parents, parents)]
+        back = np.linalg.inv(own + RIDGE * np.diag(np.diag(own))) * (s * units[parents])
+        found[parents, j] = np.sqrt((back**2).sum(axis=1))
+    return found
 
 
 def _newton_step(weights: Array, gradient: Array, moments: Array) -> Array:

@@ -21,7 +21,7 @@ from privfcd.algorithms.fedacd.settings import EXACT_ALPHA, Settings, noisy_alph
 from privfcd.algorithms.fedacd.votes import CountedArcs
 from privfcd.algorithms.inputs import aligned, checked_tables, moments_given
 from privfcd.algorithms.release.gather import RELEASES, Gathered, centring, gather
-from privfcd.algorithms.results import store_graph, store_privacy, table_report
+from privfcd.algorithms.results import store_graph, store_privacy, store_released, table_report
 from privfcd.algorithms.scores import effective_rows
 from privfcd.data.encoding import Contrasts
 from privfcd.data.private import PrivateTable
@@ -86,6 +86,8 @@ class FedACD(Estimator):
         number with the other direction.
     alpha_ : float
         The tests' level.
+    dropped_ : DagProjection
+        Nothing is dropped here: the votes' graph is acyclic.
     skeleton_ : ndarray of bool, shape (d, d)
         After the last layer.
     votes_ : CountedArcs
@@ -95,6 +97,8 @@ class FedACD(Estimator):
         A row a layer.
     moments_ : Moments or None
         What was released, of all rows: another fit to them costs nothing. None where every party kept its own.
+    released_moments_ : tuple of Moments or None
+        Each voter's noisy ones, in this process, for `edge_stability`; None where one voter's are exact.
     rule_, bytes_exchanged_, privacy_report_, privacy_spent_, feature_names_in_, n_features_in_
         As of the other estimators.
     """
@@ -140,6 +144,11 @@ class FedACD(Estimator):
 
         Moments of discrete columns are those of `Contrasts(levels)`, as `moments_` of an earlier fit.
 
+        Parameters
+        ----------
+        source : sequence of PrivateTable, or Moments, or a sequence of Moments
+            One for each party.
+
         Raises
         ------
         BudgetExceeded
@@ -170,6 +179,7 @@ class FedACD(Estimator):
         self.rule_: dict[str, Any] = {}
         if tables and exact and settings.levels and self.combine != "sum" and self.release in ("auto", "exact"):
             outcome, reports, sent = self._vote_on_rows(tables, names, settings)
+            store_released(self)
             self._store(outcome, names, reports, sent)
             return self
         if given is None:
@@ -184,8 +194,10 @@ class FedACD(Estimator):
             self.moments_ = voters[0]
         elif not (tables and exact):  # exact moments of a party stay there
             self.moments_ = gathered.moments
+        order = names if settings.levels is None else Contrasts(settings.levels).columns(names)
+        store_released(self, [aligned(part, order) for part in voters])  # in the order that `levels` may be given in
         self.rule_ = gathered.rule
-        self._store(outcome, names, gathered.reports, gathered.bytes_exchanged + sent)
+        self._store(outcome, names, gathered.reports, gathered.bytes_exchanged + sent, gathered.parts)
         return self
 
     def _settings(self, names: Sequence[str]) -> Settings:
@@ -278,12 +290,13 @@ class FedACD(Estimator):
         names: Sequence[str],
         reports: list[PrivacyReport] | None,
         sent: int,
+        parts: Sequence[Moments] = (),
     ) -> None:
         place = np.argsort(np.argsort(np.array(names, dtype=object)))
         back = np.ix_(place, place)
         weights = np.where(outcome.arcs.matrix, np.maximum(outcome.arcs.support, outcome.arcs.support.T), 0)
         store_graph(self, weights[back].astype(np.float64), 0.0, names)
-        store_privacy(self, reports)
+        store_privacy(self, reports, parts)
         self.skeleton_ = outcome.skeleton[back]
         own = np.argsort(place)
         self.votes_: CountedArcs = replace(

@@ -9,7 +9,7 @@ from privfcd import checks
 from privfcd.algorithms.base import Estimator
 from privfcd.algorithms.ges.search import SearchResult, greedy_search
 from privfcd.algorithms.release.gather import centring, gather
-from privfcd.algorithms.results import store_cpdag, store_privacy
+from privfcd.algorithms.results import store_cpdag, store_privacy, store_released
 from privfcd.algorithms.scores import GaussianBIC
 from privfcd.data.private import PrivateTable
 from privfcd.graphs.pdag import Pdag
@@ -47,6 +47,8 @@ class GES(Estimator):
         The same; an undirected edge is two arcs with `undirected` True.
     search_ : SearchResult
         Steps and counts.
+    released_moments_ : tuple of Moments or None
+        The noisy ones that were learnt from, for `edge_stability`; None for exact ones.
     moments_, rule_, bytes_exchanged_, privacy_report_, privacy_spent_, feature_names_in_, n_features_in_
         As of the other estimators.
     """
@@ -76,6 +78,11 @@ class GES(Estimator):
     def fit(self, source: Sequence[PrivateTable] | Moments | Sequence[Moments]) -> Self:
         """Learn the class from tables or moments, one for each party.
 
+        Parameters
+        ----------
+        source : sequence of PrivateTable, or Moments, or a sequence of Moments
+            One for each party.
+
         Raises
         ------
         BudgetExceeded
@@ -100,7 +107,8 @@ class GES(Estimator):
         score = GaussianBIC(moments, self.penalty)
         self.search_: SearchResult = greedy_search(score, turning=self.turning, most_parents=self.most_parents)
         store_cpdag(self, self.search_.cpdag, moments.columns)
-        store_privacy(self, gathered.reports)
+        store_privacy(self, gathered.reports, gathered.parts)
+        store_released(self, [moments])
         self.moments_ = moments
         self.rule_ = {"effective rows": score.rows, **gathered.rule}
         self.bytes_exchanged_ = gathered.bytes_exchanged

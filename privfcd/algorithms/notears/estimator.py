@@ -10,7 +10,8 @@ from privfcd.algorithms.base import Estimator
 from privfcd.algorithms.inputs import moments_given, names_and_columns
 from privfcd.algorithms.notears.solver import solve
 from privfcd.algorithms.release.gather import Gathered, gather
-from privfcd.algorithms.results import store_graph, store_privacy
+from privfcd.algorithms.results import store_graph, store_privacy, store_released
+from privfcd.algorithms.scale_notes import store_moment_notes
 from privfcd.data.private import PrivateTable
 from privfcd.moments import Moments
 
@@ -71,6 +72,8 @@ class NOTEARS(Estimator):
         One for each table; None for a fit to moments.
     privacy_spent_ : tuple of float
         (epsilon, delta) of this fit that holds for every party.
+    released_moments_ : tuple of Moments or None
+        The noisy ones that were learnt from, for `edge_stability`; None for exact ones.
     feature_names_in_, n_features_in_
         As in scikit-learn.
     """
@@ -127,7 +130,7 @@ class NOTEARS(Estimator):
         """
         self._check(len(names_and_columns(source)[1]))
         gathered = self._gather(source, send=True)
-        return self._solve(gathered.moments, gathered.reports, gathered.bytes_exchanged)
+        return self._solve(gathered)
 
     def fit_each(self, source: Sequence[PrivateTable] | Moments | Sequence[Moments]) -> list[NOTEARS]:
         """Return one fitted model for each party, of its rows alone; this one is left as it is.
@@ -149,7 +152,7 @@ class NOTEARS(Estimator):
         gathered = self._gather(source, send=False)
         reports = [None] * len(gathered.parts) if gathered.reports is None else [[one] for one in gathered.reports]
         return [
-            NOTEARS(**self.get_params())._solve(part, report, 0)
+            NOTEARS(**self.get_params())._solve(Gathered((part,), report, 0, {}))
             for part, report in zip(gathered.parts, reports, strict=True)
         ]
 
@@ -169,7 +172,8 @@ class NOTEARS(Estimator):
             options["send"] = send
         return gather(source, self.release, **options)
 
-    def _solve(self, moments: Moments, reports: list[PrivacyReport] | None, bytes_exchanged: int) -> Self:
+    def _solve(self, gathered: Gathered) -> Self:
+        moments = gathered.moments
         matrix = moments.matrix if moments.exact else moments.repaired().matrix
         steps = solve(
             matrix,
@@ -179,7 +183,9 @@ class NOTEARS(Estimator):
             rho_max=self.rho_max,
         )
         store_graph(self, steps[-1].weights, self.threshold, moments.columns)
-        store_privacy(self, reports)
+        store_privacy(self, gathered.reports, gathered.parts)
+        store_moment_notes(self, [moments])
+        store_released(self, [moments])
         self.history_ = [
             {
                 "step": step.number,
@@ -191,5 +197,5 @@ class NOTEARS(Estimator):
             }
             for step in steps
         ]
-        self.bytes_exchanged_ = bytes_exchanged
+        self.bytes_exchanged_ = gathered.bytes_exchanged
         return self

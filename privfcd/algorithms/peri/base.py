@@ -19,7 +19,7 @@ from privfcd.algorithms.peri.private_regrets import RegretOptions, private_parti
 from privfcd.algorithms.peri.settings import Settings
 from privfcd.algorithms.release import release_moments
 from privfcd.algorithms.release.gather import RELEASES, centring
-from privfcd.algorithms.results import store_cpdag, store_privacy
+from privfcd.algorithms.results import EXACT, store_cpdag, store_privacy, store_released
 from privfcd.data.private import PrivateTable
 from privfcd.errors import BudgetExceeded, InvalidParameter
 from privfcd.federation.local import LocalFederation
@@ -30,6 +30,9 @@ if TYPE_CHECKING:
     import networkx as nx
     import numpy as np
     from numpy.typing import NDArray
+
+REGRETS = "its noisy regrets cannot be noised again: each was asked because of those before"
+GIVEN = "it was fitted to graphs of the parties, whose own noise is not known here"
 
 Source = Sequence[PrivateTable] | Moments | Sequence[Moments]
 Local = Literal["pc", "ges"]
@@ -103,7 +106,10 @@ class RegretEstimator(Estimator):
         reports: list[PrivacyReport] | None = None
         reservations: list[Reservation] = []
         rule: dict[str, Any] = {}
+        learnt: Sequence[Moments] = ()
+        otherwise = EXACT
         if parts is not None:
+            learnt, otherwise = (parts, EXACT) if graphs is None else ((), GIVEN)
             parties = self._parties_of(parts, graphs, settings)
             columns = parts[0].columns
         else:
@@ -118,9 +124,11 @@ class RegretEstimator(Estimator):
                 self._refuse_with_regrets()
                 tables = [table.reordered(columns) for table in tables]
                 parties, reservations, plans = private_parties(tables, settings, options)
+                otherwise = REGRETS
                 rule = {"regrets planned": self.most_regrets, "noise multipliers": [plan.regret for plan in plans]}
             else:
                 released, reports, rule = self._released(tables, centre)
+                learnt = released
                 parties = [PERIParty(table.name, part) for table, part in zip(tables, released, strict=True)]
         federation = LocalFederation(parties)
         outcome = PERICoordinator(settings, columns).run(federation)
@@ -133,7 +141,8 @@ class RegretEstimator(Estimator):
             ]
         self._store(outcome, columns, rule)
         self.party_cpdags_ = tuple(party.graph for party in parties)
-        store_privacy(self, reports)
+        store_privacy(self, reports, parts or ())
+        store_released(self, learnt, otherwise=otherwise)
         self.bytes_exchanged_ = federation.bytes_exchanged
         return self
 

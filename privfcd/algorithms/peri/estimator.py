@@ -73,6 +73,8 @@ class PERI(RegretEstimator):
         Distinct families asked for.
     rule_ : dict
         What was chosen for the release.
+    released_moments_ : tuple of Moments or None
+        The parties' noisy ones, in this process only, for `edge_stability`; None where one party's are exact.
     bytes_exchanged_ : int
         Both ways: 8 a regret, a node and one bit for each possible parent of a family.
     privacy_report_, privacy_spent_, feature_names_in_, n_features_in_
@@ -147,8 +149,9 @@ class IPERI(RegretEstimator):
         For votes: least number of parties behind a direction.
     missing_edges : bool
         For votes: whether an edge that a party lacks says something about targets.
-    local, worst, turning, most_parents, alpha, largest, penalty, release, center, row_norm, epsilon, delta,
-    privacy, \\ most_regrets, value_bound, radius, variance_floor, graph_share
+    local, worst, turning, most_parents, alpha, largest, penalty, release, center, row_norm, epsilon, delta
+        As of `PERI`.
+    privacy, most_regrets, value_bound, radius, variance_floor, graph_share
         As of `PERI`.
 
     Attributes
@@ -161,8 +164,9 @@ class IPERI(RegretEstimator):
         A row for each step of either phase, with how many parties were for and against a direction.
     rule_ : dict
         What was chosen for the release, and what decided the directions.
-    adjacency_matrix_, causal_graph_, party_cpdags_, messages_, regrets_, bytes_exchanged_, privacy_report_, \
-    privacy_spent_, feature_names_in_, n_features_in_
+    adjacency_matrix_, causal_graph_, party_cpdags_, messages_, regrets_, bytes_exchanged_
+        As of `PERI`.
+    released_moments_, privacy_report_, privacy_spent_, feature_names_in_, n_features_in_
         As of `PERI`.
     """
 

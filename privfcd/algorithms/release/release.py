@@ -34,6 +34,7 @@ TRUSTED = (
     "ONE NOISE for the sum over all tables: the promise is towards whoever sees the released moments and what is made of "
     "them, not towards the place that summed up the tables and could see them."
 )
+SUMMING_PLACE = "the place that summed up the tables"
 
 
 @dataclass(frozen=True, eq=False)
@@ -196,4 +197,5 @@ def _report(
         delta=settings.delta if delta is None else delta,
         declared=declared,
         assumptions=ASSUMPTIONS + ((TRUSTED,) if settings.sum == "trusted" else ()),
+        trusted=SUMMING_PLACE if settings.sum == "trusted" else "",
     )

@@ -10,7 +10,7 @@ from privfcd import checks
 from privfcd.algorithms.fed_sparse import FedSparseBNSL, messages
 from privfcd.algorithms.fed_sparse.coordinator import FedSparseCoordinator
 from privfcd.algorithms.fed_sparse.party import FedSparseParty
-from privfcd.algorithms.results import store_graph
+from privfcd.algorithms.results import store_graph, store_released
 from privfcd.algorithms.rounds import history_rows
 from privfcd.data.losses import HuberLoss, Loss, SquaredLoss
 from privfcd.data.private import PrivateTable
@@ -56,6 +56,7 @@ class FedSparse:
         coordinator = FedSparseCoordinator(self._settings, self._study.columns)
         records = coordinator.run(federation, coordinator.offer(federation), on_round)
         store_graph(self._model, coordinator.weights, self._settings.threshold, self._study.columns)
+        store_released(self._model, rounds=coordinator.late_rounds)
         self._model.history_ = history_rows(records)
         self._model.bytes_exchanged_ = federation.bytes_exchanged
         return self._model

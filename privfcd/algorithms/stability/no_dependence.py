@@ -1,0 +1,65 @@
+"""Moments of columns that do not depend on each other, with the variances and the noise of released ones.
+
+A release in rounds puts noise L E L' on the moments, with L L' close to the moments themselves: it is small in every
+direction relative to what the rows vary there. On columns without dependence its maps would have been diagonal, and so
+would L. Here L is replaced by the diagonal matrix of its rows' lengths: every entry's noise keeps its size, and loses the
+correlations that suit a structure which is not there. Noise without a carry (rows clipped in norm) stays as it is.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from privfcd.data.encoding import CONSTANT
+from privfcd.moments import Moments, NoiseTerm
+
+Array = NDArray[np.float64]
+
+
+@dataclass(frozen=True, eq=False)
+class Independent:
+    """Exact moments of independent columns, and the law of the noise that is put on them."""
+
+    exact: Array
+    like: Moments
+
+    def with_noise(self, generator: np.random.Generator) -> Moments:
+        """Return the moments with a draw of their noise, whose law they state."""
+        return replace(self.like, matrix=self.exact + self.like.noise_draw(generator))
+
+
+def without_dependence(moments: Moments, variables: tuple[str, ...] | None = None) -> Independent:
+    """Return moments without dependence between columns.
+
+    Parameters
+    ----------
+    moments : Moments
+        Noisy. Their diagonal stays; where noise has brought it below its own standard deviation, it is lifted to that.
+    variables : tuple of str, optional
+        For moments of discrete columns that were encoded by `Contrasts`: the columns before. The moments within a
+        variable stay, and those between two become the products of their means.
+    """
+    unit = np.eye(len(moments.columns))
+    sds = np.sqrt(moments.noise_variances(unit, unit))
+    diagonal = np.maximum(np.diag(moments.matrix), np.maximum(sds, np.finfo(float).tiny))
+    like = replace(moments, noise=tuple(_diagonal(term) for term in moments.noise))
+    if variables is None:
+        return Independent(np.diag(diagonal), like)
+    matrix = moments.matrix.copy()
+    matrix[np.diag_indices_from(matrix)] = diagonal
+    constant = moments.columns.index(CONSTANT)
+    means = matrix[constant] / matrix[constant, constant]
+    independent = np.outer(means, means) * matrix[constant, constant]
+    of = np.array([-1 if name == CONSTANT else variables.index(name.rpartition(":")[0]) for name in moments.columns])
+    independent[constant], independent[:, constant] = matrix[constant], matrix[constant]
+    within = of[:, None] == of
+    independent = np.where(within, matrix, independent)
+    return Independent((independent + independent.T) / 2, like)
+
+
+def _diagonal(term: NoiseTerm) -> NoiseTerm:
+    """Return the noise as it is on columns without dependence."""
+    return term if term.carry is None else replace(term, carry=np.diag(np.linalg.norm(term.carry, axis=1)))

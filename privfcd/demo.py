@@ -6,15 +6,16 @@ its own, which needs no budget. On the raw scale the graph is further from the t
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
-from privfcd.algorithms.fed_sparse import FedSparseBNSL, RoundRecord
+from privfcd.algorithms.rounds import RoundRecord
 from privfcd.data.datasets import Dataset, sachs
+from privfcd.data.private import PrivateTable
 from privfcd.data.tables import split_rows
-from privfcd.learning import learn
+from privfcd.learning import Learner, learn, private_tables
 from privfcd.mechanisms import NoiseSource
 
 PARTIES = ("hospital-1", "hospital-2", "hospital-3")
@@ -26,28 +27,42 @@ SPLIT_SEED = 0
 class Demo:
     """What the demonstration came to."""
 
-    model: FedSparseBNSL
+    model: Learner
     data: Dataset
 
 
-def run_demo(
-    *,
-    epsilon: float | None = 5.0,
-    noise: NoiseSource | None = None,
-    on_round: Callable[[RoundRecord], None] | None = None,
-) -> Demo:
-    """Learn the Sachs graph from three parties; `epsilon` None runs without privacy."""
+def demo_tables(*, epsilon: float | None = 5.0, noise: NoiseSource | None = None) -> list[PrivateTable]:
+    """Return the three parties' tables, each with a budget of its own; `epsilon` None makes open ones."""
     data = sachs()
     parts = split_rows(data.rows, parties=len(PARTIES), seed=SPLIT_SEED)
     import pandas as pd
 
     frames = [pd.DataFrame(np.log1p(part), columns=list(data.columns)) for part in parts]
-    model = learn(
-        frames,
-        epsilon=epsilon,
-        private=epsilon is not None,
-        noise=noise,
-        names=PARTIES,
-        on_round=on_round,
-    )
-    return Demo(model, data)
+    return private_tables(frames, epsilon=epsilon, private=epsilon is not None, noise=noise, names=PARTIES)
+
+
+def run_demo(
+    *,
+    method: str = "fed-sparse",
+    epsilon: float | None = 5.0,
+    noise: NoiseSource | None = None,
+    on_round: Callable[[RoundRecord], None] | None = None,
+    tables: Sequence[PrivateTable] | None = None,
+) -> Demo:
+    """Learn the Sachs graph from three parties; `epsilon` None runs without privacy.
+
+    Parameters
+    ----------
+    method : str
+        One of `learning.METHODS`, with its defaults.
+    epsilon : float, optional
+        Budget of each party; delta is 1 / n².
+    noise : NoiseSource, optional
+        `SecureNoise()` by default.
+    on_round : callable, optional
+        Called after every round, by methods that have rounds.
+    tables : sequence of PrivateTable, optional
+        Those of `demo_tables`, made before.
+    """
+    made = demo_tables(epsilon=epsilon, noise=noise) if tables is None else tables
+    return Demo(learn(list(made), method=method, on_round=on_round), sachs())

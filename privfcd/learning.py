@@ -1,28 +1,99 @@
-"""The main job in one call: a causal graph from several parties' tables, paid from their budgets."""
+"""The main job in one call: a causal graph from several parties' tables, paid from their budgets.
+
+What computes is imported when it is first needed, so that a command line that only wants the methods' names starts fast.
+"""
 
 from __future__ import annotations
 
+import inspect
 import os
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any
-
-import numpy as np
-from numpy.typing import NDArray
+from typing import TYPE_CHECKING, Any, Protocol
 
 from privfcd import checks
-from privfcd.accounting import Budget, Ledger
-from privfcd.accounting.ledger_tools import open_ledger, show
-from privfcd.algorithms.fed_sparse import FedSparseBNSL, RoundRecord
-from privfcd.data.private import PrivateTable
-from privfcd.data.tables import Table, read_table
 from privfcd.errors import InvalidParameter, InvalidTable
-from privfcd.mechanisms import NoiseSource
+from privfcd.learning_moments import fitted_to_moments, given_moments
+
+if TYPE_CHECKING:
+    import networkx as nx
+    import numpy as np
+    from numpy.typing import NDArray
+
+    from privfcd.accounting import Ledger
+    from privfcd.accounting.privacy_report import PrivacyReport
+    from privfcd.algorithms.base import Estimator
+    from privfcd.algorithms.rounds import RoundRecord
+    from privfcd.data.private import PrivateTable
+    from privfcd.data.tables import Table
+    from privfcd.mechanisms import NoiseSource
+
+METHODS = {
+    "fed-sparse": "FedSparseBNSL",
+    "equal-variance": "EqualVarianceSearch",
+    "fed-bnsl": "FedBNSL",
+    "notears": "NOTEARS",
+    "ges": "GES",
+    "pc": "PC",
+    "fedacd": "FedACD",
+    "peri": "PERI",
+    "iperi": "IPERI",
+}
+"""Names of the methods, and their classes in `privfcd.algorithms`."""
+
+_OF_TABLES = ("epsilon", "delta", "bounds", "noise", "names", "ledgers", "center")
+"""What says how tables are read and paid for, and has no meaning for moments that were released before."""
+
+
+class Learner(Protocol):
+    """What every fitted estimator shows, whichever the method.
+
+    Attributes
+    ----------
+    causal_graph_ : networkx.DiGraph
+        All columns as nodes.
+    adjacency_matrix_ : ndarray of shape (d, d)
+        Weights, or True where there is an edge.
+    privacy_report_ : list of PrivacyReport or None
+        One for each party.
+    privacy_spent_ : tuple of float
+        (epsilon, delta) that holds for every party.
+    bytes_exchanged_ : int
+    feature_names_in_, n_features_in_
+        As in scikit-learn.
+    """
+
+    causal_graph_: nx.DiGraph[str]
+    adjacency_matrix_: NDArray[Any]
+    privacy_report_: list[PrivacyReport] | Any
+    privacy_spent_: tuple[float, float]
+    bytes_exchanged_: int
+    feature_names_in_: NDArray[np.object_]
+    n_features_in_: int
+
+    def get_params(self, deep: bool = True) -> dict[str, Any]:
+        """Return the parameters by name."""
+
+
+def method_class(method: str) -> type[Estimator]:
+    """Return the class of a method, one of `METHODS`."""
+    if not isinstance(method, str) or method not in METHODS:
+        raise checks.refuse("method", method, "one of " + ", ".join(METHODS))
+    import privfcd.algorithms
+
+    kind: type[Estimator] = getattr(privfcd.algorithms, METHODS[method])
+    return kind
+
+
+def reports_rounds(method: str) -> bool:
+    """Return whether a method calls `on_round` after each of its rounds."""
+    return "on_round" in inspect.signature(method_class(method).fit).parameters  # type: ignore[attr-defined]
 
 
 def learn(
-    sources: Sequence[Any],
+    sources: Any,
     *,
+    method: str = "fed-sparse",
     epsilon: float | None = None,
     delta: float | None = None,
     private: bool = True,
@@ -31,16 +102,20 @@ def learn(
     names: Sequence[str] | None = None,
     ledgers: Sequence[Ledger | str | os.PathLike[str]] | None = None,
     on_round: Callable[[RoundRecord], None] | None = None,
-    center: bool = True,
+    center: bool | None = None,
     log1p: bool = False,
     **parameters: Any,
-) -> FedSparseBNSL:
-    """Learn one causal graph from the tables of several parties.
+) -> Learner:
+    """Learn one causal graph from the tables of several parties, or from moments that were released before.
 
     Parameters
     ----------
-    sources : sequence of arrays, DataFrames, paths or PrivateTable
-        One for each party. Tables have the same columns, in any order.
+    sources : sequence of arrays, DataFrames, paths or PrivateTable; or moments
+        One for each party. Tables have the same columns, in any order. Moments (`Moments`, what `release_moments` or
+        `load_moments` returned, or .npz files of them) were paid for before: learning from them is charged nowhere, and the
+        reports are those of their release.
+    method : str
+        One of `METHODS`.
     epsilon : float, optional
         Each party's budget; required for a private run, unless the sources are `PrivateTable`s with budgets of
         their own, or there are `ledgers`. There it is what the run may spend; all that is left by default.
@@ -60,18 +135,19 @@ def learn(
         file made by `privfcd ledger init`; it is never made here. Of a file with several data sets, the one with the
         table's file name is taken.
     on_round : callable, optional
-        Called after every round.
-    center : bool
-        Whether means are taken off first: paid for in a private run.
+        Called after every round, by methods that have rounds (`reports_rounds`).
+    center : bool, optional
+        Whether means are taken off first: paid for in a private run. By default they are, where the method has use for
+        it.
     log1p : bool
         Whether every value is replaced by log(1 + x) first: a public transformation of each record on its own.
     **parameters
-        Of `FedSparseBNSL`.
+        Of the method's class. See `privfcd.planning.plan_run` for what those left out resolve to, and what a run would cost.
 
     Returns
     -------
-    FedSparseBNSL
-        Fitted.
+    Learner
+        The method's estimator, fitted.
 
     Raises
     ------
@@ -82,22 +158,39 @@ def learn(
     LedgerUnavailable, LedgerCorrupt
         A ledger's file cannot be used.
     """
-    if not isinstance(sources, Sequence) or isinstance(sources, str) or not len(sources):
-        raise checks.refuse("sources", type(sources).__name__, "a list with one table for each party")
-    known = [name for name in FedSparseBNSL().get_params() if name not in ("epsilon", "delta", "center")]
-    for name in parameters:
-        if name not in known:
-            raise checks.refuse("parameter", name, "one of " + ", ".join(known))
+    kind = method_class(method)
+    extra: dict[str, Any] = {}
+    if on_round is not None:
+        if not reports_rounds(method):
+            rounds = ", ".join(name for name in METHODS if reports_rounds(name))
+            raise InvalidParameter(f"on_round must be left out for method {method!r}: {rounds} have rounds to report")
+        extra["on_round"] = on_round
     if not isinstance(private, bool):
         raise checks.refuse("private", private, "True or False")
+    of_tables: dict[str, Any] = {"epsilon": epsilon, "delta": delta, "bounds": bounds, "noise": noise, "names": names}
+    of_tables.update(ledgers=ledgers, center=center)
+    from privfcd.data.private import PrivateTable
+
+    released = given_moments(sources)
+    if released is not None:
+        _check_parameters(method, kind, parameters)
+        for name in _OF_TABLES:
+            if of_tables[name] is not None:
+                raise checks.refuse(name, of_tables[name], "left out for moments, which were released before")
+        if not private or log1p:
+            raise InvalidParameter("private and log1p must be left out for moments, which were released before")
+        return fitted_to_moments(kind(**parameters), released, extra)
+    if not isinstance(sources, Sequence) or isinstance(sources, str) or not len(sources):
+        raise checks.refuse("sources", type(sources).__name__, "a list with one table for each party")
+    _check_parameters(method, kind, parameters)
     ready = [isinstance(source, PrivateTable) for source in sources]
     if all(ready):
         if any(given is not None for given in (bounds, noise, names, ledgers)) or not private or log1p:
             raise InvalidParameter(
                 "bounds, noise, names, ledgers, private and log1p belong to the PrivateTables that were given"
             )
-        model = FedSparseBNSL(epsilon=epsilon, delta=delta, center=center, **parameters)
-        return model.fit(list(sources), on_round=on_round)
+        model = made(kind, center, {**parameters, "epsilon": epsilon, "delta": delta})
+        return model.fit(list(sources), **extra)
     if any(ready):
         raise InvalidParameter("sources must be all PrivateTables or none, got both")
     tables = private_tables(
@@ -113,7 +206,33 @@ def learn(
     )
     if ledgers is not None:
         parameters.update(epsilon=epsilon, delta=delta)
-    return FedSparseBNSL(center=center, **parameters).fit(tables, on_round=on_round)
+    return made(kind, center, parameters).fit(tables, **extra)
+
+
+def _check_parameters(method: str, kind: type[Estimator], parameters: Mapping[str, Any]) -> None:
+    known = [name for name in kind().get_params() if name not in ("epsilon", "delta", "center")]
+    for name in parameters:
+        if name not in known:
+            others = [other for other in METHODS if name in method_class(other)().get_params()]
+            hint = f" (of method {' or '.join(others)})" if others else ""
+            raise checks.refuse("parameter", name + hint, f"one of {', '.join(known)} for method {method!r}")
+
+
+def made(kind: type[Estimator], center: bool | None, parameters: Mapping[str, Any]) -> Any:
+    """Return the estimator with these parameters.
+
+    Parameters
+    ----------
+    kind : type
+        Of `method_class`.
+    center : bool, optional
+        As of `learn`: means are taken off unless told otherwise, or where the class decides by itself.
+    parameters : mapping
+        The class's others.
+    """
+    if center is None and kind().get_params()["center"] is False:
+        center = True
+    return kind(**parameters, center=center)  # type: ignore[call-arg]
 
 
 def private_tables(
@@ -132,6 +251,10 @@ def private_tables(
 
     With `ledgers` the budgets are theirs; epsilon and delta are checked, and are the run's to keep to.
     """
+    from privfcd.accounting import Budget
+    from privfcd.data.private import PrivateTable
+    from privfcd.data.tables import read_table
+
     if private and epsilon is None and ledgers is None:
         raise InvalidParameter("epsilon must be given for a private run, got None; private=False runs without privacy")
     if not private and epsilon is not None:
@@ -144,7 +267,12 @@ def private_tables(
     opened = [None] * len(labels) if ledgers is None else _opened(ledgers, labels, names, private)
     tables = []
     for source, label, ledger in zip(sources, labels, opened, strict=True):
-        table = read_table(source)
+        try:
+            table = read_table(source)
+        except InvalidTable as error:
+            if isinstance(source, str | os.PathLike):
+                raise  # it names the file
+            raise InvalidTable(f"table {label!r}: {error}") from error
         if ledger is not None:
             rows = _log1p(table, ledger.name) if log1p else table.rows
             tables.append(PrivateTable(rows, table.columns, ledger=ledger, bounds=bounds, noise=noise))
@@ -162,12 +290,15 @@ def _opened(ledgers: Any, labels: Sequence[str], names: Any, private: bool) -> l
         raise checks.refuse("ledgers", got, f"one for each of {len(labels)} tables, in their order")
     if names is not None:
         raise InvalidParameter("give either names or ledgers, which have names, not both")
+    from privfcd.accounting import Ledger
+    from privfcd.accounting.ledger_tools import open_ledger
+
     opened: list[Ledger] = []
     accounts: list[object] = []
     for given, label in zip(ledgers, labels, strict=True):
         if not isinstance(given, Ledger | str | os.PathLike):
             raise checks.refuse("ledgers", given, "Ledgers or paths")
-        ledger = given if isinstance(given, Ledger) else _stored(given, label)
+        ledger = given if isinstance(given, Ledger) else open_ledger(given, data_set_of(given, label))
         account = ledger.account if isinstance(given, Ledger) else (os.path.realpath(given), ledger.name)
         if account in accounts or ledger.name in [other.name for other in opened]:
             raise InvalidParameter(
@@ -185,20 +316,24 @@ def _opened(ledgers: Any, labels: Sequence[str], names: Any, private: bool) -> l
     return opened
 
 
-def _stored(path: str | os.PathLike[str], label: str) -> Ledger:
-    """Return the ledger in a file: of its only data set, or of the one called `label`."""
+def data_set_of(path: str | os.PathLike[str], label: str) -> str:
+    """Return which data set of a ledger's file pays for the table `label`: the only one, or the one of that name."""
+    from privfcd.accounting.ledger_tools import show
+
     declared = list(show(path)["data_sets"])
     if len(declared) == 1:
-        return open_ledger(path, declared[0])
+        return declared[0]
     if label not in declared:
         raise InvalidParameter(
             f"ledger {os.fspath(path)!r} must have one data set, or one called {label!r} as the table, got {declared}"
         )
-    return open_ledger(path, label)
+    return label
 
 
 def _log1p(table: Table, label: str) -> NDArray[np.float64]:
     """Return log(1 + x); values of -1 or less are the owner's to mend."""
+    import numpy as np
+
     for column, values in zip(table.columns, table.rows.T, strict=True):
         if (values <= -1).any():
             row = int(np.argmax(values <= -1)) + 1

@@ -160,13 +160,13 @@ def test_logarithms_are_taken_record_by_record(frames: list[pd.DataFrame]) -> No
 def test_the_demonstration_is_the_main_job_on_the_bundled_data(monkeypatch: pytest.MonkeyPatch) -> None:
     given: dict[str, Any] = {}
 
-    def watched(sources: list[pd.DataFrame], **arguments: Any) -> Any:
-        given.update(arguments, sizes=[len(source) for source in sources])
+    def watched(sources: list[pf.PrivateTable], **arguments: Any) -> Any:
+        given.update(arguments, sizes=[source.n_rows for source in sources], budget=sources[0].ledger.budget)
         return learn(sources, **{**arguments, **SMALL})
 
     monkeypatch.setattr(demo, "learn", watched)
     result = demo.run_demo(epsilon=5.0, noise=NOISE)
-    assert given["sizes"] == [2489, 2489, 2488] and given["epsilon"] == 5.0
+    assert given["sizes"] == [2489, 2489, 2488] and given["budget"] == pf.Budget(epsilon=5, delta=1 / 2489**2)
     assert set(result.model.causal_graph_) == set(result.data.columns) == set(result.data.targets[demo.TARGET])
     assert result.model.privacy_spent_[0] <= 5
     assert demo.run_demo(epsilon=None).model.privacy_spent_[0] == math.inf

@@ -48,6 +48,11 @@ def box_sensitivity(bounds: tuple[float, ...]) -> float:
     """Return the largest Frobenius distance of xx' and yy' for |x_j|, |y_j| <= bounds[j], each in [1e-50, 1e50].
 
     Exact but for rounding (upwards) for up to 12 columns, else an upper bound: sqrt(2) times the sum of the squares.
+
+    Parameters
+    ----------
+    bounds : tuple of float
+        One for each column.
     """
     squares = [checks.moderate("bound", bound) ** 2 for bound in bounds]
     total = math.fsum(squares)

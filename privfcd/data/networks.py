@@ -82,6 +82,16 @@ def load_network(name: str) -> DiscreteNetwork:
     """Return a network that comes with the package: "alarm" (37 variables), "child" (20) or "insurance" (27).
 
     Sources: Beinlich et al. 1989, Spiegelhalter et al. 1993, Binder et al. 1997; files from pgmpy 1.1.2 (MIT).
+
+    Parameters
+    ----------
+    name : {"alarm", "child", "insurance"}
+        Which one.
+
+    Raises
+    ------
+    InvalidParameter
+        There is no network of that name.
     """
     if name not in NETWORKS:
         raise checks.refuse("name", name, "one of " + ", ".join(NETWORKS))
@@ -91,6 +101,13 @@ def load_network(name: str) -> DiscreteNetwork:
 
 def read_bif(path: str | os.PathLike[str], name: str | None = None) -> DiscreteNetwork:
     """Return the network of a BIF file, compressed or not.
+
+    Parameters
+    ----------
+    path : path
+        The file.
+    name : str, optional
+        What the network is called; the file's own name for it by default.
 
     Raises
     ------

@@ -38,6 +38,10 @@ _LATER_RUN = 2**30
 """First part, less the run's number, of the keys of all runs on a table but the first."""
 
 
+class RowsWanted(Exception):
+    """Raised where a table without rows, made to plan a run, would have to read one."""
+
+
 class Mechanism(Protocol[Answer]):
     """What `PrivateTable.release` takes: a cost for a sensitivity in its norm, and a release."""
 
@@ -154,6 +158,7 @@ class PrivateTable:
         self.relation = relation
         self.bounds = _declared_bounds(bounds, self.columns)
         self._rows: Array = table.rows
+        self._empty = False
         self._order: list[int] | None = None
         self._encodings: tuple[tuple[list[int] | None, Encoding], ...] = ()
         self._releases = itertools.count(1)
@@ -193,6 +198,18 @@ class PrivateTable:
         """
         table = copy.copy(self)
         table._run = next(self._runs)
+        return table
+
+    def without_rows(self, ledger: Ledger) -> PrivateTable:
+        """Return a table with the public facts of this one and no rows, on another ledger, to see what a run charges.
+
+        What would read a row raises `RowsWanted`. This table is left as it is.
+        """
+        table = copy.copy(self)
+        table.ledger = ledger
+        table._empty = True
+        table._rows = np.empty((0, 0))
+        table._releases, table._runs = itertools.count(1), itertools.count()
         return table
 
     def encoded(self, encoding: Encoding) -> PrivateTable:
@@ -250,6 +267,11 @@ class PrivateTable:
         key : tuple of int, optional
             Key of the noise stream; a fresh one by default.
 
+        Returns
+        -------
+        Answer
+            What the mechanism makes of the query's answer.
+
         Raises
         ------
         BudgetExceeded
@@ -283,6 +305,11 @@ class PrivateTable:
             Such as `GreedyDescent`.
         reservation : Reservation
             On this table's ledger, with the parts that the query names.
+
+        Returns
+        -------
+        SessionT
+            What the query opens, such as a descent.
         """
         query.check(self.n_columns)
         self._check_own(reservation)
@@ -295,6 +322,8 @@ class PrivateTable:
 
     def _read(self) -> Array:
         """Return the rows, encoded, in the order of the columns; called after a charge only."""
+        if self._empty:
+            raise RowsWanted(f"{self.name!r} was made without rows")
         for order, encoding in self._encodings:
             made = encoding.apply(self._rows if order is None else self._rows[:, order])
             if len(made) != len(self._rows):  # neighbours would not stay neighbours

@@ -18,6 +18,8 @@ from numpy.typing import NDArray
 from privfcd.checks import count, positive, refuse
 from privfcd.errors import InvalidParameter
 
+__all__ = ["Simulation", "linear_gaussian"]
+
 _WEIGHT_LOW, _WEIGHT_HIGH = 0.5, 2.0
 _PARTY_WEIGHT_VARIANCE = 0.1
 # Keys of the independent random streams that come from one seed.

@@ -21,6 +21,12 @@ from privfcd.errors import InvalidParameter, InvalidTable
 
 _DELIMITERS = {".csv": ",", ".tsv": "\t"}
 _SUFFIXES = ".csv, .csv.gz, .tsv, .tsv.gz or .parquet"
+_HINTS = {
+    "LazyFrame": "it has no rows yet: give frame.collect()",
+    "Series": "a single column is series.to_frame()",
+    "dict": "columns by name are pandas.DataFrame(columns)",
+    "list": "a list of rows is numpy.array(rows)",
+}
 
 
 @dataclass(frozen=True, eq=False)
@@ -45,9 +51,10 @@ def read_table(source: object, columns: Sequence[str] | None = None) -> Table:
     Parameters
     ----------
     source : ndarray, data frame or path
-        A two-dimensional array; a pandas or polars DataFrame (anything with `columns` and `to_numpy`); or the
-        path of a .csv, .csv.gz, .tsv, .tsv.gz or .parquet file. Text files are UTF-8 with names in the first
-        line. Parquet needs `pip install privfcd[parquet]`.
+        A two-dimensional array; a pandas or polars DataFrame (anything with `columns` and `to_numpy`), or a pyarrow
+        Table or RecordBatch; or the path of a .csv, .csv.gz, .tsv, .tsv.gz or .parquet file. Text files are UTF-8 with
+        names in the first line. Parquet needs `pip install privfcd[parquet]`. A polars LazyFrame has no rows yet, and is
+        refused: give `frame.collect()`.
     columns : sequence of str, optional
         For an array, the columns' names (x0, x1, ... if left out). For a source that has names, the columns
         to take, in this order; the others are not looked at. A data frame whose labels are 0, 1, 2, ...
@@ -73,13 +80,27 @@ def read_table(source: object, columns: Sequence[str] | None = None) -> Table:
         return _from_array(source, wanted, "array")
     if hasattr(source, "to_numpy") and hasattr(source, "columns"):
         return _from_frame(source, wanted, "data frame")
+    if hasattr(source, "column_names") and hasattr(source, "to_pydict"):
+        return _from_arrow(source, wanted, "Arrow table")
     if isinstance(source, str | os.PathLike):
         return _from_path(Path(source), wanted)
-    raise InvalidTable(f"a table must be a two-dimensional array, a data frame or a path, got {type(source).__name__}")
+    kind = type(source).__name__
+    hint = f"; {_HINTS[kind]}" if kind in _HINTS else ""
+    raise InvalidTable(f"a table must be a two-dimensional array, a data frame or a path, got {kind}{hint}")
 
 
 def align(tables: Iterable[Table]) -> list[Table]:
     """Bring all tables' columns into the first table's order, by name.
+
+    Parameters
+    ----------
+    tables : iterable of Table
+        At least one.
+
+    Returns
+    -------
+    list of Table
+        In the order in which they were given.
 
     Raises
     ------
@@ -189,7 +210,33 @@ def _from_frame(frame: Any, wanted: tuple[str, ...] | None, source: str) -> Tabl
             )
     check_names(labels, source)
     names = choose(labels, wanted, source)
-    return _from_columns(names, [frame[name].to_numpy() for name in names], len(frame), source)
+    return _from_columns(names, [_cells(frame[name]) for name in names], len(frame), source)
+
+
+def _from_arrow(table: Any, wanted: tuple[str, ...] | None, source: str) -> Table:
+    labels = list(table.column_names)
+    check_names(labels, source)
+    names = choose(labels, wanted, source)
+    return _from_columns(names, [_cells(table.column(labels.index(name))) for name in names], len(table), source)
+
+
+def _cells(column: Any) -> NDArray[Any]:
+    """Return a column of a data frame as an array: of Python objects where values are missing, or NumPy has no such type.
+
+    polars and Arrow make NaN of a missing number, which could not be told from one that was computed.
+    """
+    nulls = getattr(column, "null_count", 0)
+    if not (nulls() if callable(nulls) else nulls):
+        try:
+            values = np.asarray(column.to_numpy())
+            if values.ndim == 1:
+                return values
+        except (
+            Exception
+        ):  # each library has its own errors for types that NumPy does not have; the cells are looked at below
+            pass
+    cells = column.to_pylist() if hasattr(column, "to_pylist") else column.to_list()
+    return np.fromiter(cells, dtype=object, count=len(cells))
 
 
 def _from_columns(names: tuple[str, ...], values: list[Any], height: int, source: str) -> Table:

@@ -1,0 +1,125 @@
+"""Rehearsals: bytes and time from synthetic rows, cut short where they are long, and nothing of the real tables."""
+
+from __future__ import annotations
+
+import time
+from typing import Any
+
+import numpy as np
+import pytest
+
+import privfcd as pf
+from privfcd import rehearsal
+from privfcd.accounting import ADD_OR_REMOVE_ONE, Ledger, gaussian_event
+from privfcd.errors import InvalidParameter
+from privfcd.learning import METHODS, method_class
+from privfcd.planning import plan_run
+
+NAMES = ["age", "dose", "pressure"]
+NOISE = pf.SimulatedNoise(5)
+BUDGET = pf.Budget(epsilon=9, delta=1e-6)
+
+pytestmark = pytest.mark.filterwarnings("ignore::privfcd.algorithms.equal_variance.estimator.EqualVarianceWarning")
+
+
+def tables_of(**options: Any) -> list[pf.PrivateTable]:
+    """Return tables of 300 and 200 rows, which have paid for a release before."""
+    made = []
+    for name, part in zip(
+        ("north", "south"), pf.simulate.linear_gaussian(3, 2, [300, 200], seed=4).tables, strict=True
+    ):
+        ledger = Ledger(BUDGET, name=name)
+        ledger.charge(gaussian_event(1.0, 20.0), "an earlier release")
+        made.append(pf.PrivateTable(part, NAMES, ledger=ledger, noise=NOISE, **{"bounds": 9.0, **options}))
+    return made
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_bytes_and_time_are_near_those_of_the_run(method: str) -> None:
+    model = method_class(method)(**({"rounds": 20} if method == "fed-bnsl" else {}))  # type: ignore[call-arg]
+    tables = tables_of()
+    plan = plan_run(model, tables)
+    began = time.perf_counter()
+    model.fit(tables)  # type: ignore[attr-defined]
+    took = time.perf_counter() - began
+    assert plan.bytes is not None and plan.seconds is not None
+    sent = model.bytes_exchanged_  # type: ignore[attr-defined]
+    assert 0.4 * sent - 100 <= plan.bytes <= 2.5 * sent + 100
+    assert took / 30 - 0.2 <= plan.seconds <= took * 30 + 1
+    assert "synthetic rows of 3 columns" in plan.notes[-1]
+
+
+def test_long_runs_are_cut_short_and_extended(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(rehearsal, "MOST_SECONDS", 1.0)
+    parts = pf.simulate.linear_gaussian(40, parties=2, rows=400, seed=4).tables
+    names = [f"gene {j}" for j in range(40)]
+    tables = [pf.PrivateTable(part, names, name=f"clinic {k}", noise=NOISE) for k, part in enumerate(parts)]
+    for model, factor in ((pf.FedSparseBNSL(rounds=4000, fast=False), 100), (pf.FedBNSL(rounds=20000), 500)):
+        began = time.perf_counter()
+        plan = plan_run(model, tables)
+        took = time.perf_counter() - began
+        assert plan.seconds is not None and plan.seconds > took
+        assert took < 15 and "rounds" in plan.notes[-1]
+        assert plan.bytes is not None and plan.bytes > factor * 40 * 8
+    plan = plan_run(pf.EqualVarianceSearch(), tables)
+    assert plan.bytes is not None and plan.bytes < 2 * 2 * 3 * 40 * 40 * 8
+
+
+def test_large_tables_are_rehearsed_on_fewer_rows(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(rehearsal, "MOST_CELLS", 600)
+    tables = tables_of()
+    model, made = rehearsal.synthetic(pf.PC(), tables, 3)
+    assert [table.n_rows for table in made] == [120, 80] and repr(model) == "PC()"
+    plan = plan_run(pf.EqualVarianceSearch(), tables)
+    assert "from 200 rows in proportion; a rough guess, which" in plan.notes[-1]
+
+
+def test_synthetic_tables_share_the_public_facts_only() -> None:
+    tables = tables_of(
+        relation=ADD_OR_REMOVE_ONE,
+        declared_rows=250,
+        bounds={"age": 90.0, "dose": 2.0, "pressure": 200.0},
+    )
+    _, made = rehearsal.synthetic(pf.PC(), tables, 2)
+    for table, stand_in in zip(tables, made, strict=True):
+        assert stand_in.columns == ("age", "dose") and stand_in.bounds == (90.0, 2.0)
+        assert (stand_in.name, stand_in.n_rows, stand_in.noise) == (table.name, 250, table.noise)
+        assert stand_in.relation is table.relation and stand_in.ledger is not table.ledger
+        assert stand_in.ledger.left() == table.ledger.left() and stand_in.ledger.spent() == table.ledger.spent()
+
+
+def test_moments_are_free(monkeypatch: pytest.MonkeyPatch) -> None:
+    parts = pf.simulate.linear_gaussian(12, parties=2, rows=300, seed=4).tables
+    tables = [
+        pf.PrivateTable(part, name=f"clinic {k}", budget=pf.Budget(rho=2.0), noise=NOISE)
+        for k, part in enumerate(parts)
+    ]
+    moments = pf.release_moments(tables).parts
+    plan = plan_run(pf.GES(), list(moments))
+    assert plan.parties == [] and "costs nothing" in plan.notes[0] and plan.seconds is not None
+    assert "epsilon" not in plan.parameters and plan.bytes == 0
+    with pytest.raises(InvalidParameter, match="epsilon"):
+        plan_run(pf.GES(epsilon=1.0), list(moments))
+    assert plan_run(pf.FedSparseBNSL(rounds=3), moments[0]).rounds == 3
+    with pytest.raises(InvalidParameter, match="levels must be"):
+        plan_run(pf.FedACD(levels=3), list(moments))
+
+
+def test_moments_of_discrete_columns(monkeypatch: pytest.MonkeyPatch) -> None:
+    part = np.random.default_rng(1).integers(0, 3, (300, 3)).astype(float)
+    model = pf.FedACD(levels=dict.fromkeys(NAMES, 3))
+    fitted = model.fit([pf.PrivateTable(part, NAMES, name="ward", budget=pf.Budget(rho=1.0), noise=NOISE)])
+    plan = plan_run(model, fitted.moments_)
+    assert plan.seconds is not None and plan.parties == []
+    monkeypatch.setattr(rehearsal, "MOST_ENCODED", 5)
+    assert plan_run(model, fitted.moments_).notes[-1] == "bytes and time are not known for 7 encoded columns"
+
+
+def test_a_rehearsal_that_fails_costs_the_estimate_only(monkeypatch: pytest.MonkeyPatch) -> None:
+    def failing(*_: Any, **__: Any) -> Any:
+        raise np.linalg.LinAlgError("singular")
+
+    monkeypatch.setattr(rehearsal, "_run", failing)
+    plan = plan_run(pf.PC(), tables_of())
+    assert plan.bytes is plan.seconds is None and plan.parties[0].epsilon <= 9
+    assert plan.notes[-1] == "bytes and time are not known: the rehearsal ended with: singular"

@@ -108,6 +108,11 @@ class PureDPAccountant(SummingAccountant):
     """Pure differential privacy: epsilons add up (Dwork and Roth 2014, Theorem 3.16).
 
     Supports selections, Laplace noise and (epsilon, 0) events; Gaussian noise has no pure epsilon and is refused.
+
+    Parameters
+    ----------
+    neighboring_relation : dp_accounting.NeighboringRelation
+        What neighbouring tables differ in; `REPLACE_ONE` by default.
     """
 
     _notion = "pure-DP"
@@ -131,6 +136,13 @@ class ZCDPAccountant(SummingAccountant):
 
     Supports Gaussian and Laplace noise, selections, zCDP and (epsilon, 0) events. (epsilon, delta) events with
     delta > 0 have no rho and are refused.
+
+    Parameters
+    ----------
+    tight : bool
+        Which conversion to (epsilon, delta) is used.
+    neighboring_relation : dp_accounting.NeighboringRelation
+        What neighbouring tables differ in; `REPLACE_ONE` by default.
     """
 
     _notion = "zCDP"

@@ -110,6 +110,12 @@ def calibrate(
     -------
     NoisePlan
         Never overspends: its epsilon was evaluated at its scale and is at most `epsilon`.
+
+    Raises
+    ------
+    InvalidParameter
+        A parameter is outside what is accepted, there is no release, or delta = 0 with Gaussian noise, which is never
+        purely private.
     """
     epsilon = checks.positive("epsilon", epsilon)
     delta = checks.delta("delta", delta)

@@ -29,14 +29,30 @@ TINY = 1e-100
 
 
 def gdp_to_delta(mu: float, epsilon: float) -> float:
-    """Return the delta of a mu-Gaussian-DP mechanism at `epsilon` (Dong, Roth and Su 2022, Corollary 2.13)."""
+    """Return the delta of a mu-Gaussian-DP mechanism at `epsilon` (Dong, Roth and Su 2022, Corollary 2.13).
+
+    Parameters
+    ----------
+    mu : float
+        At least 0.
+    epsilon : float
+        At least 0.
+    """
     mu = checks.non_negative("mu", mu)
     epsilon = checks.non_negative("epsilon", epsilon)
     return min(1.0, _exp_up(log_delta(mu, epsilon))) if mu else 0.0
 
 
 def gdp_to_epsilon(mu: float, delta: float) -> float:
-    """Return the smallest epsilon of a mu-Gaussian-DP mechanism at `delta`; inf at delta = 0 unless mu = 0."""
+    """Return the smallest epsilon of a mu-Gaussian-DP mechanism at `delta`; inf at delta = 0 unless mu = 0.
+
+    Parameters
+    ----------
+    mu : float
+        At least 0.
+    delta : float
+        In [0, 1).
+    """
     mu = checks.non_negative("mu", mu)
     delta = checks.delta("delta", delta)
     if mu == 0:
@@ -56,7 +72,19 @@ def gdp_to_epsilon(mu: float, delta: float) -> float:
 
 
 def gaussian_delta(sigma: float, epsilon: float, sensitivity: float = 1.0, count: int = 1) -> float:
-    """Return the exact delta at `epsilon` of `count` Gaussian releases of scale `sigma`."""
+    """Return the exact delta at `epsilon` of `count` Gaussian releases of scale `sigma`.
+
+    Parameters
+    ----------
+    sigma : float
+        Standard deviation of the noise; above 0.
+    epsilon : float
+        At least 0.
+    sensitivity : float
+        Of each answer, in l2 norm.
+    count : int
+        How many releases.
+    """
     return gdp_to_delta(_total_mu(sigma, sensitivity, count), epsilon)
 
 
@@ -79,6 +107,15 @@ def gaussian_epsilon(sigma: float, delta: float, sensitivity: float = 1.0, count
 
 def gaussian_sigma(epsilon: float, delta: float, sensitivity: float = 1.0) -> float:
     """Return the smallest scale of Gaussian noise that is (epsilon, delta)-DP, never too small.
+
+    Parameters
+    ----------
+    epsilon : float
+        Above 0.
+    delta : float
+        In (0, 1).
+    sensitivity : float
+        Of the answer, in l2 norm.
 
     Raises
     ------
@@ -104,12 +141,22 @@ def gaussian_sigma(epsilon: float, delta: float, sensitivity: float = 1.0) -> fl
     sigma = multiplier * sensitivity
     return _raise_until(
         sigma,
-        lambda s: gaussian_delta(s, epsilon, sensitivity) <= delta and gaussian_epsilon(s, delta, sensitivity) <= epsilon,
+        lambda s: (
+            gaussian_delta(s, epsilon, sensitivity) <= delta and gaussian_epsilon(s, delta, sensitivity) <= epsilon
+        ),
     )
 
 
 def zcdp_to_delta(rho: float, epsilon: float) -> float:
-    """Return a delta such that rho-zCDP implies (epsilon, delta)-DP (Canonne, Kamath and Steinke 2020, Prop. 7)."""
+    """Return a delta such that rho-zCDP implies (epsilon, delta)-DP (Canonne, Kamath and Steinke 2020, Prop. 7).
+
+    Parameters
+    ----------
+    rho : float
+        At least 0.
+    epsilon : float
+        At least 0.
+    """
     rho = checks.non_negative("rho", rho)
     epsilon = checks.non_negative("epsilon", epsilon)
     if rho == 0:
@@ -169,7 +216,17 @@ def zcdp_to_epsilon(rho: float, delta: float, tight: bool = True) -> float:
 
 
 def epsilon_to_zcdp(epsilon: float, delta: float, tight: bool = True) -> float:
-    """Return the largest rho whose conversion at `delta` is at most `epsilon`; 0 at delta = 0."""
+    """Return the largest rho whose conversion at `delta` is at most `epsilon`; 0 at delta = 0.
+
+    Parameters
+    ----------
+    epsilon : float
+        At least 0.
+    delta : float
+        In [0, 1).
+    tight : bool
+        Whether by the conversion of Canonne, Kamath and Steinke 2020, or by rho + 2 sqrt(rho log(1/delta)).
+    """
     epsilon = checks.non_negative("epsilon", epsilon)
     delta = checks.delta("delta", delta)
     if delta == 0 or (epsilon == 0 and not tight):
@@ -200,6 +257,11 @@ def bounded_range_rho(eta: float) -> float:
     The largest Kullback-Leibler divergence of an eta-bounded-range pair, log((e^eta - 1)/eta) - 1 + eta/(e^eta - 1)
     (Dong, Durfee and Rogers 2020), which no Rényi divergence of order alpha exceeds by more than the factor alpha;
     never above eta²/8.
+
+    Parameters
+    ----------
+    eta : float
+        The range: at least 0.
     """
     eta = checks.non_negative("eta", eta)
     if eta == 0:
@@ -218,6 +280,11 @@ def laplace_rho(epsilon: float) -> float:
 
     It is the Kullback-Leibler divergence of two Laplace laws, which no Rényi divergence of order alpha exceeds by
     more than the factor alpha; never above epsilon²/2.
+
+    Parameters
+    ----------
+    epsilon : float
+        Sensitivity / scale; at least 0.
     """
     epsilon = checks.non_negative("epsilon", epsilon)
     if epsilon == 0:
@@ -229,7 +296,13 @@ def laplace_rho(epsilon: float) -> float:
 
 
 def pure_rho(epsilon: float) -> float:
-    """Return the zCDP rho of any epsilon-DP mechanism: epsilon²/2 (Bun and Steinke 2016, Prop. 1.4)."""
+    """Return the zCDP rho of any epsilon-DP mechanism: epsilon²/2 (Bun and Steinke 2016, Prop. 1.4).
+
+    Parameters
+    ----------
+    epsilon : float
+        At least 0.
+    """
     epsilon = checks.non_negative("epsilon", epsilon)
     if epsilon == 0:
         return 0.0
@@ -241,6 +314,15 @@ def advanced_composition(epsilon: float, delta: float, count: int) -> float:
 
     sqrt(2 k log(1/delta)) epsilon + k epsilon (e^epsilon - 1) (Dwork and Roth 2014, Theorem 3.20), or k epsilon
     where that is smaller.
+
+    Parameters
+    ----------
+    epsilon : float
+        Of each release; at least 0.
+    delta : float
+        In (0, 1).
+    count : int
+        k, how many releases.
     """
     epsilon = checks.non_negative("epsilon", epsilon)
     delta = checks.delta("delta", delta)

@@ -78,6 +78,11 @@ def selection_event(sensitivity: float, scale: float, *, monotone: bool = False)
         b in P(i) ∝ exp(score_i / b), the scale of the Gumbel noise.
     monotone : bool
         Whether one record moves all scores in the same direction, which halves the range.
+
+    Raises
+    ------
+    InvalidParameter
+        A parameter is outside what is accepted.
     """
     if not isinstance(monotone, bool):
         raise checks.refuse("monotone", monotone, "True or False")
@@ -85,17 +90,39 @@ def selection_event(sensitivity: float, scale: float, *, monotone: bool = False)
 
 
 def gaussian_event(sensitivity: float, scale: float) -> DpEvent:
-    """Return the event of Gaussian noise of standard deviation `scale` on an answer of l2 `sensitivity`."""
+    """Return the event of Gaussian noise of standard deviation `scale` on an answer of l2 `sensitivity`.
+
+    Parameters
+    ----------
+    sensitivity : float
+        In l2 norm, under the neighbouring relation of the accounting; at least 0.
+    scale : float
+        At least 0; 0 adds no noise and is non-private.
+    """
     return _scaled(sensitivity, scale, lambda ratio: GaussianDpEvent(float_down(1 / ratio)))
 
 
 def laplace_event(sensitivity: float, scale: float) -> DpEvent:
-    """Return the event of Laplace noise of scale `scale` on an answer of l1 `sensitivity`."""
+    """Return the event of Laplace noise of scale `scale` on an answer of l1 `sensitivity`.
+
+    Parameters
+    ----------
+    sensitivity : float
+        In l1 norm, under the neighbouring relation of the accounting; at least 0.
+    scale : float
+        At least 0; 0 adds no noise and is non-private.
+    """
     return _scaled(sensitivity, scale, lambda ratio: LaplaceDpEvent(float_down(1 / ratio)))
 
 
 def compose(events: Iterable[tuple[DpEvent, int]]) -> DpEvent:
-    """Return one event for all of `events`, each an event and how often it happens."""
+    """Return one event for all of `events`, each an event and how often it happens.
+
+    Parameters
+    ----------
+    events : iterable of (dp_accounting.DpEvent, int)
+        What happens, and how often.
+    """
     parts = [event if count == 1 else SelfComposedDpEvent(event, count) for event, count in events if count]
     if not parts:
         return NoOpDpEvent()
@@ -104,6 +131,16 @@ def compose(events: Iterable[tuple[DpEvent, int]]) -> DpEvent:
 
 def leaves(event: DpEvent) -> list[tuple[DpEvent, int]]:
     """Flatten compositions: the simple events in `event`, each with how often it happens, in order.
+
+    Parameters
+    ----------
+    event : dp_accounting.DpEvent
+        Simple or composed.
+
+    Returns
+    -------
+    list of (dp_accounting.DpEvent, int)
+        Without compositions.
 
     Raises
     ------

@@ -44,6 +44,8 @@ class Journal(Protocol):
 
         Parameters
         ----------
+        scope : str
+            The data set's name.
         caps : Mapping[str, int]
             Cap of each account; empty for a scope without a budget.
 
@@ -74,6 +76,10 @@ class Journal(Protocol):
 
         Parameters
         ----------
+        scope : str
+            The data set's name.
+        kind, label, event : str
+            What sort of entry it is, what the owner calls it, and the event as text.
         spend : Mapping[str, int]
             Units by account, none below 0. An account without a cap takes any amount.
         open_caps : Mapping[str, int], optional
@@ -82,6 +88,11 @@ class Journal(Protocol):
             Id of the request that this pays for.
         reference : int
             Sequence of the reservation that this belongs to.
+
+        Returns
+        -------
+        Entry
+            As it is kept.
 
         Raises
         ------

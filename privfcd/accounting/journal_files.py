@@ -57,7 +57,7 @@ def create(path: Path) -> None:
 def connect(path: Path, timeout: float) -> sqlite3.Connection:
     """Open a ledger's database for writing, each commit on disk before it returns."""
     uri = path.as_uri() + "?mode=rw"
-    connection = sqlite3.connect(uri, timeout, uri=True, isolation_level=None, check_same_thread=False)
+    connection = sqlite3.connect(uri, timeout=timeout, uri=True, isolation_level=None, check_same_thread=False)
     try:
         for pragma in ("synchronous = FULL", "fullfsync = ON", "checkpoint_fullfsync = ON", "cell_size_check = ON"):
             connection.execute(f"PRAGMA {pragma}")
@@ -77,7 +77,7 @@ def connect_reading(path: Path, timeout: float = 10.0) -> sqlite3.Connection:
     first = "mode=ro" if size_of(f"{path}-wal") else "mode=rw"
     for mode in (first, "mode=ro&immutable=1"):
         connection = sqlite3.connect(
-            f"{path.as_uri()}?{mode}", timeout, uri=True, isolation_level=None, check_same_thread=False
+            f"{path.as_uri()}?{mode}", timeout=timeout, uri=True, isolation_level=None, check_same_thread=False
         )
         try:
             connection.execute("PRAGMA query_only = ON")

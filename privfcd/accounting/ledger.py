@@ -102,6 +102,11 @@ class Ledger:
         request : str
             Id of the request that it pays for.
 
+        Returns
+        -------
+        Entry
+            What the journal keeps.
+
         Raises
         ------
         BudgetExceeded
@@ -131,8 +136,17 @@ class Ledger:
         ----------
         request : str
             Its id, never used for another request on this data set.
+        event : dp_accounting.DpEvent
+            Its cost, as for `charge`.
         compute : callable
             Returns the noisy answer, as it will be sent.
+        label : str
+            What it is, for the journal and the report.
+
+        Returns
+        -------
+        bytes
+            The answer.
 
         Raises
         ------

@@ -8,7 +8,7 @@ from __future__ import annotations
 import contextlib
 import json
 import os
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -17,6 +17,7 @@ from privfcd import checks
 from privfcd.accounting import journal_files as files
 from privfcd.accounting.budget import Budget
 from privfcd.accounting.hash_chain import Record, canonical, genesis
+from privfcd.accounting.journal import MemoryJournal
 from privfcd.accounting.journal_rows import Rows
 from privfcd.accounting.journal_rules import text, units_text
 from privfcd.accounting.journal_schema import SCHEMA_VERSION, check_schema, settings_of
@@ -104,8 +105,35 @@ def open_ledger(path: str | os.PathLike[str], name: str, *, timeout: float = 10.
     if caps is None:
         journal.close()
         raise InvalidParameter(f"name must be that of a data set declared in {journal.path}, got {name!r}")
-    budget = Budget.from_units(caps.get("epsilon", 0), caps.get("delta", 0), caps.get("rho", 0)) if caps else None
-    return Ledger(budget, name=name, journal=journal)
+    return Ledger(_budget_of(caps), name=name, journal=journal)
+
+
+def snapshot(path: str | os.PathLike[str], name: str) -> Ledger:
+    """Return a ledger in memory with the budget and the balances of a data set in the file at `path`, which is only read.
+
+    For plans: what is charged to the copy is charged nowhere else.
+
+    Raises
+    ------
+    InvalidParameter
+        The file has no data set of that name.
+    LedgerUnavailable, LedgerCorrupt
+        See `SqliteJournal`; LedgerMissing where there is no file.
+    """
+    with _reading(path) as (rows, _):
+        caps, balance = rows.declared(name), rows.balance(name)
+    if caps is None:
+        raise InvalidParameter(f"name must be that of a data set declared in {os.fspath(path)}, got {name!r}")
+    journal = MemoryJournal()
+    ledger = Ledger(_budget_of(caps), name=name, journal=journal)
+    spent = {account: units for account, (units, _) in balance.items()}
+    limits = {account: cap for account, (_, cap) in balance.items() if cap is not None}
+    journal.post(name, "charge", "spent before", "", spent, limits)
+    return ledger
+
+
+def _budget_of(caps: Mapping[str, int]) -> Budget | None:
+    return Budget.from_units(caps.get("epsilon", 0), caps.get("delta", 0), caps.get("rho", 0)) if caps else None
 
 
 def show(path: str | os.PathLike[str]) -> dict[str, Any]:
@@ -116,7 +144,8 @@ def show(path: str | os.PathLike[str]) -> dict[str, Any]:
     dict
         `path`, `ledger` (id), `created`, `schema`, `entries`, `head`, and `data_sets`: for each name `entries`, `head`,
         `opened`, `last` (times), `accounts` (`spent`, `cap` and `left` as numbers, `spent_exact` and `cap_exact` as
-        text), `unfinished` (reservations never closed) and `unanswered` (requests paid and never answered).
+        text), `unfinished` (reservations never closed) and `unanswered` (requests paid and never answered), each with its
+        `number` in the file, as heads have it, and its `sequence` in the data set.
     """
     with _reading(path) as (rows, settings):
         tail = rows.tail()
@@ -226,13 +255,13 @@ def _data_set(rows: Rows, name: str) -> dict[str, Any]:
     first, last = rows.entry(name, 0), rows.last(name)
     assert first is not None and last is not None
     unfinished = rows.connection.execute(
-        "SELECT sequence, label, time FROM entries AS e WHERE scope = ? AND kind = 'reserve' AND NOT EXISTS "
+        "SELECT number, sequence, label, time FROM entries AS e WHERE scope = ? AND kind = 'reserve' AND NOT EXISTS "
         "(SELECT 1 FROM entries AS c WHERE c.kind = 'close' AND c.scope = e.scope AND c.reference = e.sequence) "
         "ORDER BY sequence",
         (name,),
     )
     unanswered = rows.connection.execute(
-        "SELECT sequence, label, time, request FROM entries AS e WHERE scope = ? AND request <> '' AND NOT EXISTS "
+        "SELECT number, sequence, label, time, request FROM entries AS e WHERE scope = ? AND request <> '' AND NOT EXISTS "
         "(SELECT 1 FROM answers AS a WHERE a.scope = e.scope AND a.request = e.request) ORDER BY sequence",
         (name,),
     )
@@ -251,8 +280,10 @@ def _data_set(rows: Rows, name: str) -> dict[str, Any]:
             }
             for account, (spent, cap) in rows.balance(name).items()
         },
-        "unfinished": [dict(zip(("sequence", "label", "time"), row, strict=True)) for row in unfinished],
-        "unanswered": [dict(zip(("sequence", "label", "time", "request"), row, strict=True)) for row in unanswered],
+        "unfinished": [dict(zip(("number", "sequence", "label", "time"), row, strict=True)) for row in unfinished],
+        "unanswered": [
+            dict(zip(("number", "sequence", "label", "time", "request"), row, strict=True)) for row in unanswered
+        ],
     }
 
 

@@ -6,6 +6,7 @@ import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from decimal import ROUND_CEILING, Context
+from fractions import Fraction
 from typing import Any
 
 from dp_accounting import NeighboringRelation, UnsupportedEventError
@@ -14,6 +15,8 @@ from privfcd.accounting.accountants import PureDPAccountant, ZCDPAccountant
 from privfcd.accounting.calibration import epsilon_of
 from privfcd.accounting.events import REPLACE_ONE
 from privfcd.accounting.ledger import Reservation
+from privfcd.accounting.units import UNITS_IN_ONE, float_down, float_up
+from privfcd.markup import bullets, card, folded, paragraph, table
 
 
 @dataclass(frozen=True)
@@ -45,7 +48,7 @@ class PrivacyReport:
         The same under zCDP and pure DP; inf where there is none.
     accountant : str
         Who says so.
-    budget : str
+    budget, left : str
         The data set's budget, and what is left of it.
     noise : str
         Where the noise came from.
@@ -58,6 +61,13 @@ class PrivacyReport:
     head : str
         Number and hash of the data set's last entry in its ledger when the report was made; empty where the ledger
         chains nothing. Kept outside the ledger, it shows later whether entries were cut off.
+    standing : mapping of str to object
+        The data set's budget in numbers when the report was made, in the one account in which costs add up: `account`
+        ("epsilon", "rho", or that of an adaptive slice), its `cap`, what this `run` took of it, what was `spent` in all,
+        this run included, and what is `left`; and whether anything is `usable`: epsilon without delta buys nothing.
+        Empty for an open table, and in reports that were stored before there was one.
+    trusted : str
+        Who could see more than the answers with noise, so that nothing is promised towards it; empty where nobody could.
     """
 
     party: str
@@ -76,6 +86,8 @@ class PrivacyReport:
     declared: Mapping[str, Any] = field(default_factory=dict)
     assumptions: Sequence[str] = ()
     head: str = ""
+    standing: Mapping[str, Any] = field(default_factory=dict)
+    trusted: str = ""
 
     def as_dict(self) -> dict[str, Any]:
         """Return the report for JSON; infinities become the text "inf"."""
@@ -89,6 +101,7 @@ class PrivacyReport:
 
         result = {name: plain(getattr(self, name)) for name in self.__dataclass_fields__ if name != "parts"}
         result["declared"] = plain(self.declared)
+        result["standing"] = plain(self.standing)
         result["assumptions"] = list(self.assumptions)
         result["parts"] = [vars_of(part) for part in self.parts]
         return result
@@ -102,8 +115,8 @@ class PrivacyReport:
             lines.append(f"  {part.drawn} of {part.planned} x {part.label}: {part.event}{remark}")
         lines += [
             "",
-            f"Cost: epsilon = {_up(self.epsilon)} at delta = {_up(self.delta)} by the {self.accountant} accountant; "
-            f"rho = {self.rho:.6g} (zCDP); pure epsilon = {self.pure_epsilon:.6g}",
+            f"Cost: epsilon = {rounded_up(self.epsilon)} at delta = {rounded_up(self.delta)} by the {self.accountant} "
+            f"accountant; rho = {rounded_up(self.rho)} (zCDP); pure epsilon = {rounded_up(self.pure_epsilon)}",
             f"Budget: {self.budget}; left: {self.left}",
             *([f"Ledger: head {self.head} (keep it: `privfcd ledger verify --head`)"] if self.head else []),
             f"Noise: {self.noise}",
@@ -113,13 +126,68 @@ class PrivacyReport:
         ]
         return "\n".join(lines)
 
+    def headline(self) -> str:
+        """Return the promise in one line, its numbers rounded up."""
+        if math.isinf(self.epsilon) and math.isinf(self.rho):
+            return f"{self.party}: NO PRIVACY, exact answers (epsilon = inf)"
+        cost = f"rho = {rounded_up(self.rho)} (zCDP; at delta = 0 no epsilon)"
+        if math.isfinite(self.epsilon):
+            cost = f"epsilon = {rounded_up(self.epsilon)} at delta = {rounded_up(self.delta)}"
+        if self.trusted:
+            cost += f", not towards {self.trusted}"
+        if self.secure:
+            return f"{self.party}: {cost}; left of its budget: {self.left}"
+        return f"{self.party}: THE NOISE WAS SIMULATED, this run protects nobody; with secure noise {cost}"
 
-def _up(value: float, digits: int = 6) -> str:
-    """Return a number with so many digits, rounded up: a printed promise is never better than the true one."""
+    def _repr_html_(self) -> str:
+        """Return the report for notebooks: the promise first, the releases and assumptions folded away."""
+        releases = [(part.label, part.event, part.planned, part.drawn, part.remark) for part in self.parts]
+        cost = [
+            ("epsilon, delta", f"{rounded_up(self.epsilon)}, {rounded_up(self.delta)} ({self.accountant} accountant)"),
+            ("rho (zCDP)", rounded_up(self.rho)),
+            ("pure epsilon", rounded_up(self.pure_epsilon)),
+            ("budget", self.budget),
+            ("left", self.left),
+            ("noise", self.noise),
+            *((("head of the ledger", self.head),) if self.head else ()),
+            *((f"declared: {name}", value) for name, value in self.declared.items()),
+        ]
+        return card(
+            f"Privacy report for {self.party!r}",
+            *map(paragraph, _promise(self)),
+            table(cost),
+            folded("What was released", table(releases, ("release", "event", "paid", "drawn", "remark"))),
+            folded("Assumptions", bullets(self.assumptions)) if self.assumptions else "",
+        )
+
+
+def rounded_up(value: float, digits: int = 6) -> str:
+    """Return a number with so many digits, rounded up: a printed promise is never better than the true one.
+
+    Parameters
+    ----------
+    value : float
+        At least 0; inf stays inf.
+    digits : int
+        Significant ones.
+    """
     if math.isinf(value) or value == 0:
         return f"{value:g}"
     exact = Context(prec=digits, rounding=ROUND_CEILING).create_decimal(repr(value))
     return f"{float(exact):.{digits}g}"
+
+
+def towards(report: PrivacyReport, seen: str = "the graph") -> str:
+    """Return in a sentence or two towards whom a promise holds, and towards whom it does not."""
+    if report.trusted:
+        return (
+            "This holds towards whoever sees the answers with noise and what was made of them, whatever else they know. "
+            f"It does NOT hold towards {report.trusted}: that must be trusted with the records."
+        )
+    return (
+        "This holds for everything that left the party in this run: towards the coordinator, the other parties and "
+        f"whoever sees {seen}, whatever else they know."
+    )
 
 
 def vars_of(part: ReportedPart) -> dict[str, Any]:
@@ -136,6 +204,7 @@ def report_on(
     secure: bool,
     declared: Mapping[str, Any],
     assumptions: Sequence[str] = (),
+    trusted: str = "",
 ) -> PrivacyReport:
     """Return the report on one reservation: what was planned is what was paid, drawn or not."""
     ledger, event = reservation.ledger, reservation.event
@@ -160,7 +229,32 @@ def report_on(
         declared=dict(declared),
         assumptions=tuple(assumptions),
         head=ledger.head(),
+        standing=_standing(reservation),
+        trusted="" if ledger.open else trusted,
     )
+
+
+def _standing(reservation: Reservation) -> dict[str, Any]:
+    """Return `PrivacyReport.standing`: what was spent rounded up, what is left rounded down."""
+    ledger, charged = reservation.ledger, reservation.charged()
+    if ledger.budget is None or not charged:
+        return {}
+    account = next((name for name in ("epsilon", "rho") if name in charged), next(iter(charged)))
+    spent, left = ledger.spent_units()[account], ledger.left()
+    if account == "epsilon":
+        cap = ledger.budget.epsilon_units
+    elif account == "rho":
+        cap = ledger.budget.rho_units
+    else:  # an adaptive slice: its cap is in the journal, and is what is spent and left of it
+        cap = spent + (0 if left is None else left.rho_units)
+    return {
+        "account": account,
+        "cap": float_down(Fraction(cap, UNITS_IN_ONE)),
+        "run": float_up(Fraction(charged[account], UNITS_IN_ONE)),
+        "spent": float_up(Fraction(spent, UNITS_IN_ONE)),
+        "left": float_down(Fraction(cap - spent, UNITS_IN_ONE)),
+        "usable": left is not None,
+    }
 
 
 def _rho(reservation: Reservation) -> float:
@@ -184,24 +278,26 @@ def _relation_words(relation: NeighboringRelation) -> str:
 
 
 def _promise(report: PrivacyReport) -> list[str]:
-    if math.isinf(report.epsilon) and math.isfinite(report.rho):
-        return [
-            f"If any one record of {report.party!r} had been {report.change}, what left the party would have been "
-            f"distributed almost the same: rho = {report.rho:.6g} zero-concentrated differential privacy. At delta = 0 no "
-            "epsilon says so.",
-            f"Neighbours: {report.relation}.",
-        ]
-    if math.isinf(report.epsilon):
+    if math.isinf(report.epsilon) and math.isinf(report.rho):
         return [
             "NO PRIVACY: this table has no budget, so the run used exact answers (epsilon = inf). Whoever sees the "
             "messages or the result may learn anything about its records."
         ]
-    factor = f" = {math.exp(report.epsilon):.4g}" if report.epsilon < 700 else ""
+    if math.isinf(report.epsilon):
+        same = (
+            f"what left the party in this run would have been distributed almost the same: rho = {rounded_up(report.rho)} "
+            "zero-concentrated differential privacy. At delta = 0 no epsilon says so."
+        )
+    else:
+        factor = ""
+        if report.epsilon < 700:
+            factor = f" = {rounded_up(math.nextafter(math.exp(report.epsilon), math.inf), 4)}"
+        same = (
+            f"every set of outcomes of this run would have been at most e^{rounded_up(report.epsilon, 4)}{factor} times as "
+            f"likely, but for a probability of {rounded_up(report.delta)}."
+        )
     lines = [
-        f"If any one record of {report.party!r} had been {report.change}, every set of outcomes of this run would have "
-        f"been at most e^{report.epsilon:.4g}{factor} times as likely, but for "
-        f"a probability of {_up(report.delta)}. This holds for everything that left the party: towards the coordinator, the "
-        "other parties and whoever sees the graph, whatever else they know.",
+        f"If any one record of {report.party!r} had been {report.change}, {same} {towards(report)}",
         f"Neighbours: {report.relation}.",
     ]
     if not report.secure:

@@ -92,13 +92,13 @@ class Replay:
             for record in scope.open_reservations.values():
                 took = ", ".join(f"{account} {units_text(units)}" for account, units in record.spent.items())
                 lines.append(
-                    f"{name!r} {record.sequence}: {record.label!r} of {record.time} was reserved, never closed: it "
-                    f"still runs, or it crashed; {took or 'nothing'} stays spent"
+                    f"entry {record.number} ({name!r} {record.sequence}): {record.label!r} of {record.time} was "
+                    f"reserved, never closed: it still runs, or it crashed; {took or 'nothing'} stays spent"
                 )
             for request, record in scope.paid_requests.items():
                 lines.append(
-                    f"{name!r} {record.sequence}: request {request!r} of {record.time} was paid, never answered: it is "
-                    "being answered, or it crashed; the cost stays spent"
+                    f"entry {record.number} ({name!r} {record.sequence}): request {request!r} of {record.time} was paid, "
+                    "never answered: it is being answered, or it crashed; the cost stays spent"
                 )
         return lines
 

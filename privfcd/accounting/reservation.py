@@ -31,6 +31,9 @@ class Keeper(Protocol):
     def left(self) -> Budget | None:
         """Return what may still be reserved."""
 
+    def spent_units(self) -> dict[str, int]:
+        """Return what is spent so far in units, by account."""
+
     def head(self) -> str:
         """Return what stands for the last entry and all before it."""
 
@@ -49,7 +52,19 @@ class Keeper(Protocol):
 
 @dataclass(frozen=True)
 class PlanPart:
-    """One kind of release in a plan: its name, the event of one, how many, and a remark for the report."""
+    """One kind of release in a plan: its name, the event of one, how many, and a remark for the report.
+
+    Attributes
+    ----------
+    label : str
+        Its name; draws are made under it.
+    event : dp_accounting.DpEvent
+        What one release costs.
+    count : int
+        How many are planned.
+    remark : str
+        For the report.
+    """
 
     label: str
     event: DpEvent
@@ -63,6 +78,15 @@ class Reservation:
     A draw is an integer step: no I/O and no accounting. Drawing more than was planned raises `BudgetExceeded`. Several
     threads may share one; it cannot be pickled, and a forked process cannot draw from its copy, because two copies
     would spend the same plan twice. After a crash it cannot be taken up again: what it took stays spent.
+
+    Parameters
+    ----------
+    ledger : Ledger
+        What it is paid from; `Ledger.reserve` makes reservations.
+    parts : sequence of PlanPart
+        The plan.
+    entry : Entry
+        The ledger's entry of the charge.
     """
 
     def __init__(self, ledger: Keeper, parts: Sequence[PlanPart], entry: Entry) -> None:
@@ -120,6 +144,11 @@ class Reservation:
         """Return how many releases of each name were drawn."""
         return {part.label: part.count - self._left[part.label] for part in self.parts}
 
+    def charged(self) -> dict[str, int]:
+        """Return what the run took, in units by account: what was reserved, less what went back when it was closed."""
+        back = {} if self._closing is None else self._closing.spent
+        return {account: units + back.get(account, 0) for account, units in self.entry.spent.items()}
+
     def checkpoint(self, label: str) -> None:
         """Note in the journal what was drawn since the last checkpoint: once a round, not once a draw."""
         drawn = self.drawn()
@@ -138,6 +167,15 @@ class Reservation:
         ----------
         request : str
             Its id, never used for another request on this data set.
+        compute : callable
+            Returns the noisy answer, as it will be sent.
+        label : str
+            What it is, for the journal.
+
+        Returns
+        -------
+        bytes
+            The answer.
         """
         stored = self.ledger.stored_answer(request)
         if stored is not None:

@@ -1,12 +1,34 @@
-"""Results for people and machines: text, JSON and pictures."""
+"""Results for people and machines: text, JSON, a page and pictures; each part is imported when it is first used."""
 
-from privfcd.reports.attack_picture import draw_attack
-from privfcd.reports.audit_picture import draw_audit
-from privfcd.reports.checks_picture import draw_sampler, draw_sensitivities
-from privfcd.reports.files import write_whole
-from privfcd.reports.graph_picture import draw_graph
-from privfcd.reports.regimes_picture import draw_regimes
-from privfcd.reports.run import privacy_text, run_summary
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from privfcd.reports.attack_picture import draw_attack as draw_attack
+    from privfcd.reports.audit_picture import draw_audit as draw_audit
+    from privfcd.reports.checks_picture import draw_sampler as draw_sampler
+    from privfcd.reports.checks_picture import draw_sensitivities as draw_sensitivities
+    from privfcd.reports.graph_picture import draw_graph as draw_graph
+    from privfcd.reports.html import report_html as report_html
+    from privfcd.reports.html import write_report as write_report
+    from privfcd.reports.regimes_picture import draw_regimes as draw_regimes
+    from privfcd.reports.run import privacy_text as privacy_text
+    from privfcd.reports.run import run_summary as run_summary
+
+_HOME_OF = {
+    "draw_attack": "attack_picture",
+    "draw_audit": "audit_picture",
+    "draw_graph": "graph_picture",
+    "draw_regimes": "regimes_picture",
+    "draw_sampler": "checks_picture",
+    "draw_sensitivities": "checks_picture",
+    "privacy_text": "run",
+    "report_html": "html",
+    "run_summary": "run",
+    "write_report": "html",
+}
 
 __all__ = [
     "draw_attack",
@@ -16,6 +38,19 @@ __all__ = [
     "draw_sampler",
     "draw_sensitivities",
     "privacy_text",
+    "report_html",
     "run_summary",
-    "write_whole",
+    "write_report",
 ]
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOME_OF:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    value = getattr(import_module(f"{__name__}.{_HOME_OF[name]}"), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

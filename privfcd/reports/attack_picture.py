@@ -30,6 +30,11 @@ def draw_attack(reports: Sequence[AttackReport], path: str | os.PathLike[str]) -
         At least one.
     path : path
         File to write; its suffix chooses the format.
+
+    Raises
+    ------
+    InvalidParameter
+        There is no report.
     """
     if not reports:
         raise InvalidParameter("reports must hold at least one attack, got none")

@@ -21,7 +21,20 @@ _LEAST_P = 1e-30
 
 
 def draw_sensitivities(reports: Sequence[SensitivityReport], path: str | os.PathLike[str]) -> None:
-    """Draw for each query the largest movement that was found, as a share of the claimed sensitivity."""
+    """Draw for each query the largest movement that was found, as a share of the claimed sensitivity.
+
+    Parameters
+    ----------
+    reports : sequence of SensitivityReport
+        Of `search_sensitivity`; at least one.
+    path : path
+        File to write; its suffix chooses the format.
+
+    Raises
+    ------
+    InvalidParameter
+        There is no report.
+    """
     if not reports:
         raise InvalidParameter("reports must hold at least one sensitivity search, got none")
     _bars(
@@ -35,7 +48,15 @@ def draw_sensitivities(reports: Sequence[SensitivityReport], path: str | os.Path
 
 
 def draw_sampler(report: SamplerReport, path: str | os.PathLike[str]) -> None:
-    """Draw for each test of a law how improbable a right source makes what was seen, as -log10 p."""
+    """Draw for each test of a law how improbable a right source makes what was seen, as -log10 p.
+
+    Parameters
+    ----------
+    report : SamplerReport
+        Of `check_sampler`.
+    path : path
+        File to write; its suffix chooses the format.
+    """
     from math import log10
 
     limit = report.level / (2 * len(report.laws))

@@ -3,16 +3,27 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
+from privfcd.algorithms.results import missing_promises
 from privfcd.graphs.metrics import GraphMetrics, compare
 
 if TYPE_CHECKING:
     import networkx as nx
 
+    from privfcd.accounting.privacy_report import PrivacyReport
+
+
+HERE, BEFORE, ELSEWHERE = "in this run", "when the moments were released", "at the parties"
+"""Where what a model used was paid for, and its reports are."""
+
 
 def run_summary(model: Any, seconds: float, target: nx.DiGraph[str] | None = None) -> dict[str, Any]:
     """Return what a run came to, ready for JSON.
+
+    Every fitted model has a summary. One that was learnt from moments has no reports of its own, and spends nothing here;
+    what a coordinator learnt from parties on other machines was paid for there, and its epsilon is null here.
 
     Parameters
     ----------
@@ -23,26 +34,51 @@ def run_summary(model: Any, seconds: float, target: nx.DiGraph[str] | None = Non
     target : networkx.DiGraph, optional
         A graph to compare with.
     """
-    epsilon, delta = model.privacy_spent_
+    epsilon, delta = getattr(model, "privacy_spent_", (None, None))
+    stability = getattr(model, "edge_stability_", None)
     columns = [str(name) for name in model.feature_names_in_]
     return {
         "columns": columns,
-        "edges": _edges(model.causal_graph_),
+        "edges": graph_edges(model.causal_graph_),
         "against_target": None if target is None else vars_of_metrics(compare(target, model.causal_graph_)),
         "privacy": {
-            "epsilon": "inf" if math.isinf(epsilon) else epsilon,
+            "paid": where_paid(model),
+            "epsilon": _plain(epsilon),
             "delta": delta,
-            "parties": [report.as_dict() for report in model.privacy_report_],
+            "parties": [report.as_dict() for report in reports_of(model)],
+            "missing": missing_promises(model),
         },
+        "stability": None if stability is None else stability.as_dict(),
+        "notes": notes_of(model),
         "dropped": _dropped(model, columns),
         "parameters": {name: _plain(value) for name, value in model.get_params().items()},
         "history": getattr(model, "history_", []),
-        "bytes": model.bytes_exchanged_,
+        "bytes": getattr(model, "bytes_exchanged_", None),
         "seconds": seconds,
     }
 
 
-def _edges(graph: nx.DiGraph[str]) -> list[dict[str, Any]]:
+def reports_of(model: Any) -> Sequence[PrivacyReport]:
+    """Return the parties' privacy reports; none where the model has none."""
+    return getattr(model, "privacy_report_", None) or ()
+
+
+def where_paid(model: Any) -> str:
+    """Return where what the model used was paid for: `HERE`, `BEFORE` or `ELSEWHERE`."""
+    if getattr(model, "paid_before_", False):
+        return BEFORE
+    return HERE if reports_of(model) else ELSEWHERE
+
+
+def notes_of(model: Any) -> list[str]:
+    """Return what the run said of itself: its notes, and the warning of a test of its assumptions."""
+    notes = getattr(model, "notes_", None) or ()
+    said = [notes] if isinstance(notes, str) else [str(note) for note in notes]
+    warning = getattr(getattr(model, "equal_variances_", None), "warning", None)
+    return said if warning is None or warning in said else [*said, warning]
+
+
+def graph_edges(graph: nx.DiGraph[str]) -> list[dict[str, Any]]:
     """Return the edges; one that is not directed is listed once."""
     edges: list[dict[str, Any]] = []
     for cause, effect, attributes in graph.edges(data=True):
@@ -75,8 +111,21 @@ def vars_of_metrics(metrics: GraphMetrics) -> dict[str, Any]:
 
 
 def privacy_text(model: Any) -> str:
-    """Return the privacy report of every party, in words."""
-    return "\n\n\n".join(str(report) for report in model.privacy_report_) + "\n"
+    """Return the privacy report of every party, in words.
+
+    Parameters
+    ----------
+    model : Estimator
+        Fitted.
+    """
+    reports, missing = reports_of(model), missing_promises(model)
+    paid = where_paid(model)
+    parts = [str(report) for report in reports]
+    if not reports and missing:
+        parts = ["This run has no privacy report of its own: it charged nothing, and was learnt from given moments."]
+    elif not reports:
+        parts = [f"This run has no privacy report of its own: what it used was paid for {paid}."]
+    return "\n\n\n".join(["NOT ALL ARE PROTECTED. " + " ".join(missing)] * bool(missing) + parts) + "\n"
 
 
 def _plain(value: Any) -> Any:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -154,3 +155,43 @@ def test_what_is_left_of_the_adaptive_slice_is_not_nothing() -> None:
 @pytest.mark.parametrize("declared", [{"clip": math.inf}, {"columns": ("a", "b"), "bounds": {1, 2}}])
 def test_anything_declared_can_be_written_as_json(declared: dict[str, Any]) -> None:
     json.dumps(report(Ledger(BOTH), plan_of(1.0), declared=declared).as_dict(), allow_nan=False)
+
+
+def test_the_standing_says_what_adds_up_in_the_budget() -> None:
+    ledger = Ledger(Budget(epsilon=3, delta=1e-5), name="ward")
+    assert report(Ledger(None), plan_of(1.0), delta=None).standing == {}
+    for index, epsilon in enumerate((1.0, 0.5), start=1):
+        reservation = ledger.reserve(plan_of(epsilon), delta=1e-6)
+        made = report_on(reservation, delta=1e-6, relation=REPLACE_ONE, noise="secure", secure=True, declared={})
+        standing = made.standing
+        assert standing["account"] == "epsilon" and standing["cap"] == 3 and standing["usable"] is True
+        assert standing["run"] == pytest.approx(epsilon, rel=1e-5) and standing["run"] >= made.epsilon
+        assert standing["spent"] == pytest.approx(1.0 if index == 1 else 1.5, rel=1e-5)
+        assert standing["spent"] + standing["left"] == pytest.approx(3)
+        assert json.loads(json.dumps(made.as_dict(), allow_nan=False))["standing"] == standing
+
+
+def test_the_standing_counts_what_went_back() -> None:
+    ledger = Ledger(Budget(rho=1.0))
+    reservation = ledger.reserve([PlanPart("update", GaussianDpEvent(10.0), 100)])
+    assert reservation.charged() == {"rho": 5 * 10**23}
+    reservation.draw("update", 40)
+    reservation.close()
+    assert reservation.charged() == {"rho": 2 * 10**23}
+    made = report_on(reservation, delta=1e-6, relation=REPLACE_ONE, noise="secure", secure=True, declared={})
+    assert made.standing == {"account": "rho", "cap": 1.0, "run": 0.2, "spent": 0.2, "left": 0.8, "usable": True}
+
+
+def test_a_spent_delta_makes_the_rest_of_epsilon_useless() -> None:
+    made = report(Ledger(Budget(epsilon=5, delta=1e-6)), plan_of(1.0))
+    assert made.left == "nothing" and made.standing["usable"] is False and made.standing["left"] > 3.9
+
+
+@pytest.mark.parametrize("epsilon", [0.7234561, 4.57249, 9.99999, 12.34567])
+def test_words_about_a_promise_are_rounded_up(epsilon: float) -> None:
+    made = report(Ledger(BOTH), plan_of(0.5))
+    text = str(replace(made, epsilon=epsilon, rho=1.23456789, pure_epsilon=3.4567891))
+    power, factor = text.split("at most e^")[1].split(" times as likely")[0].split(" = ")
+    assert epsilon <= float(power) <= epsilon * 1.002
+    assert math.exp(epsilon) <= float(factor) <= math.exp(epsilon) * 1.002
+    assert "rho = 1.23457 (zCDP); pure epsilon = 3.45679" in text

@@ -1,4 +1,4 @@
-"""Write a result's file whole or not at all."""
+"""Write a file whole or not at all."""
 
 from __future__ import annotations
 
@@ -14,6 +14,13 @@ from privfcd.errors import InvalidParameter
 def write_whole(path: str | os.PathLike[str], content: bytes) -> None:
     """Write a file beside its place and put it there in one step; a link is followed, an old file keeps its mode.
 
+    Parameters
+    ----------
+    path : path
+        Where it goes.
+    content : bytes
+        All of it.
+
     Raises
     ------
     InvalidParameter
@@ -24,10 +31,13 @@ def write_whole(path: str | os.PathLike[str], content: bytes) -> None:
     try:
         with open(temporary, "xb") as file:
             file.write(content)
+            file.flush()
+            os.fsync(file.fileno())
         if target.exists():
             shutil.copymode(target, temporary)
         os.replace(temporary, target)
     except OSError as error:
+        raise InvalidParameter(f"path {os.fspath(path)!r} cannot be written: {error.strerror}") from error
+    finally:  # of an interruption too
         with contextlib.suppress(OSError):
             temporary.unlink(missing_ok=True)
-        raise InvalidParameter(f"path {os.fspath(path)!r} cannot be written: {error.strerror}") from error

@@ -6,7 +6,10 @@ from typing import TYPE_CHECKING
 
 import click
 
-from privfcd.cli.output import console, json_option, print_json, significant
+from privfcd.cli.commands import Group, option
+from privfcd.cli.config import config_option
+from privfcd.cli.options import json_option, quiet_option
+from privfcd.cli.output import console, print_json, significant
 from privfcd.cli.pictures import check_files, plot_option
 from privfcd.cli.progress import progress
 
@@ -16,25 +19,31 @@ if TYPE_CHECKING:
 METHODS = ("fed-bnsl", "fed-bnsl-float32", "fed-bnsl-fw", "fed-sparse-bnsl", "dp-fed-sparse-bnsl", "dp-fed-bnsl")
 
 
-@click.group()
+@click.group(cls=Group)
 def attack() -> None:
     """Attack methods as a curious coordinator would.
 
     What is attacked are simulated tables; the figures say what the messages of each method give away.
+
+    \b
+    Example:
+      privfcd attack covariance
     """
 
 
 @attack.command()
-@click.option("--d", "sizes", default="20", show_default=True, help="Columns; several, separated by commas.")
-@click.option("--rows", type=int, default=5000, show_default=True, help="Rows of each party.")
-@click.option("--method", "methods", type=click.Choice(METHODS), multiple=True, help="May be repeated; all by default.")
-@click.option("--epsilon", type=float, default=10.0, show_default=True, help="Budget of the private methods.")
-@click.option("--delta", type=float, default=None, show_default="1/rows²", help="Their delta.")
-@click.option("--parties", type=int, default=2, show_default=True, help="How many take part; the first is attacked.")
-@click.option("--rho2", type=float, default=1.0, show_default=True, help="Penalty of disagreement.")
-@click.option("--seed", type=int, default=1, show_default=True, help="Of the tables and the simulated noise.")
+@option("--d", "sizes", default="20", show_default=True, help="Columns; several, separated by commas.")
+@option("--rows", type=int, default=5000, show_default=True, help="Rows of each party.")
+@option("--method", "methods", type=click.Choice(METHODS), multiple=True, help="May be repeated; all by default.")
+@option("--epsilon", type=float, default=10.0, show_default=True, help="Budget of the private methods.")
+@option("--delta", type=float, default=None, show_default="1/rows²", help="Their delta.")
+@option("--parties", type=int, default=2, show_default=True, help="How many take part; the first is attacked.")
+@option("--rho2", type=float, default=1.0, show_default=True, help="Penalty of disagreement.")
+@option("--seed", type=int, default=1, show_default=True, help="Of the tables and the simulated noise.")
 @plot_option
 @json_option
+@config_option
+@quiet_option
 def covariance(
     sizes: str,
     rows: int,
@@ -46,6 +55,7 @@ def covariance(
     seed: int,
     plot: str | None,
     as_json: bool,
+    quiet: bool,
 ) -> None:
     """The second moments of a party's rows, from its first message.
 
@@ -74,7 +84,7 @@ def covariance(
 
     chosen = list(dict.fromkeys(methods)) or list(KNOWN)
     reports: list[AttackReport] = []
-    with progress("attack", quiet=as_json) as done:
+    with progress("attack", quiet=as_json or quiet) as done:
         for d in columns:
             before = len(reports)
             reports += attack_covariance(

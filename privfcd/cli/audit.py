@@ -8,7 +8,10 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 
 from privfcd.cli.audit_algorithm import algorithm
-from privfcd.cli.output import console, json_option, print_json, significant
+from privfcd.cli.commands import Group, option
+from privfcd.cli.config import config_option
+from privfcd.cli.options import all_of, json_option, quiet_option
+from privfcd.cli.output import console, print_json, significant
 from privfcd.cli.pictures import check_files, plot_option
 from privfcd.cli.progress import progress
 from privfcd.cli.verdict import VIOLATED, end_with
@@ -19,12 +22,18 @@ if TYPE_CHECKING:
 Function = TypeVar("Function", bound=Callable[..., Any])
 
 
-@click.group()
+@click.group(cls=Group)
 def audit() -> None:
     """Check mechanisms and queries empirically.
 
     A lower bound on the privacy loss, measured on two neighbouring inputs, beside what is claimed. "No fault found" is
     never "private". Exit code 1: the claim is violated.
+
+    \b
+    Examples:
+      privfcd audit gaussian --epsilon 1 --delta 1e-6
+      privfcd audit algorithm
+      privfcd audit sensitivity
     """
 
 
@@ -32,26 +41,32 @@ audit.add_command(algorithm)
 
 
 def _options(function: Function) -> Function:
-    for option in reversed(
-        [
-            click.option("--scale", type=float, default=None, help="Noise scale to audit; the one that the claim needs "
-                         "by default."),
-            click.option("--sensitivity", type=float, default=1.0, show_default=True),
-            click.option("--runs", type=int, default=1_000_000, show_default=True, help="Runs on each of the two inputs."),
-            click.option("--confidence", type=float, default=0.95, show_default=True),
-            click.option("--noise", type=click.Choice(["simulated", "secure"]), default="simulated", show_default=True),
-            click.option("--seed", type=int, default=0, show_default=True, help="Seed of simulated noise."),
-            plot_option,
-            json_option,
-        ]
-    ):  # fmt: skip
-        function = option(function)
-    return function
+    return all_of(
+        function,
+        option(
+            "--scale", type=float, default=None, help="Noise scale to audit; the one that the claim needs by default."
+        ),
+        option("--sensitivity", type=float, default=1.0, show_default=True, help="Of the query that is audited."),
+        option("--runs", type=int, default=1_000_000, show_default=True, help="Runs on each of the two inputs."),
+        option("--confidence", type=float, default=0.95, show_default=True, help="Of the lower bound."),
+        option(
+            "--noise",
+            type=click.Choice(["simulated", "secure"]),
+            default="simulated",
+            show_default=True,
+            help="Source of the noise.",
+        ),
+        option("--seed", type=int, default=0, show_default=True, help="Seed of simulated noise."),
+        plot_option,
+        json_option,
+        config_option,
+        quiet_option,
+    )
 
 
 @audit.command()
-@click.option("--epsilon", type=float, required=True, help="Claimed epsilon.")
-@click.option("--delta", type=float, required=True, help="Claimed delta.")
+@option("--epsilon", type=float, required=True, help="Claimed epsilon.")
+@option("--delta", type=float, required=True, help="Claimed delta.")
 @_options
 def gaussian(epsilon: float, delta: float, scale: float | None, sensitivity: float, **options: Any) -> None:
     """Gaussian noise: does it keep (epsilon, delta)?
@@ -69,7 +84,7 @@ def gaussian(epsilon: float, delta: float, scale: float | None, sensitivity: flo
 
 
 @audit.command()
-@click.option("--epsilon", type=float, required=True, help="Claimed epsilon.")
+@option("--epsilon", type=float, required=True, help="Claimed epsilon.")
 @_options
 def laplace(epsilon: float, scale: float | None, sensitivity: float, **options: Any) -> None:
     """Laplace noise: does it keep pure epsilon?
@@ -86,7 +101,7 @@ def laplace(epsilon: float, scale: float | None, sensitivity: float, **options: 
 
 
 @audit.command()
-@click.option("--epsilon", type=float, required=True, help="Claimed epsilon.")
+@option("--epsilon", type=float, required=True, help="Claimed epsilon.")
 @_options
 def gumbel(epsilon: float, scale: float | None, sensitivity: float, **options: Any) -> None:
     """Selection by Gumbel-max: does it keep pure epsilon = 2 sensitivity / scale?
@@ -103,8 +118,8 @@ def gumbel(epsilon: float, scale: float | None, sensitivity: float, **options: A
 
 
 @audit.command()
-@click.option("--epsilon", type=float, required=True, help="Claimed epsilon.")
-@click.option("--delta", type=float, required=True, help="Claimed delta.")
+@option("--epsilon", type=float, required=True, help="Claimed epsilon.")
+@option("--delta", type=float, required=True, help="Claimed delta.")
 @_options
 def covariance(epsilon: float, delta: float, scale: float | None, sensitivity: float, **options: Any) -> None:
     """Symmetric Gaussian noise on a covariance: does it keep (epsilon, delta)?
@@ -120,13 +135,17 @@ def covariance(epsilon: float, delta: float, scale: float | None, sensitivity: f
 
 
 @audit.command()
-@click.option("--rows", type=int, default=50, show_default=True, help="Rows of the searched tables.")
-@click.option("--columns", type=int, default=3, show_default=True, help="Columns of the searched tables.")
-@click.option("--evaluations", type=int, default=1500, show_default=True, help="Evaluations for each query.")
-@click.option("--seed", type=int, default=0, show_default=True)
+@option("--rows", type=int, default=50, show_default=True, help="Rows of the searched tables.")
+@option("--columns", type=int, default=3, show_default=True, help="Columns of the searched tables.")
+@option("--evaluations", type=int, default=1500, show_default=True, help="Evaluations for each query.")
+@option("--seed", type=int, default=0, show_default=True, help="Of the search.")
 @plot_option
 @json_option
-def sensitivity(rows: int, columns: int, evaluations: int, seed: int, plot: str | None, as_json: bool) -> None:
+@config_option
+@quiet_option
+def sensitivity(
+    rows: int, columns: int, evaluations: int, seed: int, plot: str | None, as_json: bool, quiet: bool
+) -> None:
     """Every query: search for neighbouring tables that move it by more than it claims.
 
     \b
@@ -142,7 +161,7 @@ def sensitivity(rows: int, columns: int, evaluations: int, seed: int, plot: str 
     check_files(plot)
     queries = standard_queries(columns)
     found = []
-    with progress("search", quiet=as_json) as done:
+    with progress("search", quiet=as_json or quiet) as done:
         for query in queries:
             found.append(search_sensitivity(query, rows, columns, evaluations=evaluations, seed=seed))
             done(len(found), len(queries))
@@ -169,15 +188,16 @@ def sensitivity(rows: int, columns: int, evaluations: int, seed: int, plot: str 
 
 
 @audit.command()
-@click.option("--noise", type=click.Choice(["simulated", "secure"]), default="secure", show_default=True)
-@click.option("--seed", type=int, default=0, show_default=True, help="Seed of simulated noise.")
-@click.option("--draws", type=int, default=100_000, show_default=True, help="Numbers of each law, and selections.")
-@click.option(
-    "--level", type=float, default=1e-6, show_default=True, help="Probability of an alarm about a right source."
-)
+@option("--noise", type=click.Choice(["simulated", "secure"]), default="secure", show_default=True,
+        help="The source.")  # fmt: skip
+@option("--seed", type=int, default=0, show_default=True, help="Seed of simulated noise.")
+@option("--draws", type=int, default=100_000, show_default=True, help="Numbers of each law, and selections.")
+@option("--level", type=float, default=1e-6, show_default=True, help="Probability of an alarm about a right source.")
 @plot_option
 @json_option
-def sampler(noise: str, seed: int, draws: int, level: float, plot: str | None, as_json: bool) -> None:
+@config_option
+@quiet_option
+def sampler(noise: str, seed: int, draws: int, level: float, plot: str | None, as_json: bool, quiet: bool) -> None:
     """A source of noise: its laws, and what the low digits of its sums betray.
 
     Simulated noise has the right laws and fails the second test: it protects nobody.
@@ -190,7 +210,7 @@ def sampler(noise: str, seed: int, draws: int, level: float, plot: str | None, a
     from privfcd.mechanisms import SecureNoise, SimulatedNoise
 
     check_files(plot)
-    with progress("sample", quiet=as_json):
+    with progress("sample", quiet=as_json or quiet):
         report = check_sampler(SecureNoise() if noise == "secure" else SimulatedNoise(seed), draws=draws, level=level)
     if plot is not None:
         from privfcd.reports import draw_sampler
@@ -211,7 +231,7 @@ def _run(mechanism: Any, epsilon: float, delta: float, sensitivity: float, optio
 
     noise = SecureNoise() if options["noise"] == "secure" else SimulatedNoise(options["seed"])
     check_files(options["plot"])
-    with progress("audit", quiet=options["as_json"]):
+    with progress("audit", quiet=options["as_json"] or options["quiet"]):
         report: AuditReport = run_audit(
             mechanism,
             Claim(epsilon, delta),

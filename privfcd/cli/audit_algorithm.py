@@ -6,7 +6,9 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from privfcd.cli.output import json_option
+from privfcd.cli.commands import Command, option
+from privfcd.cli.config import config_option
+from privfcd.cli.options import json_option, quiet_option
 from privfcd.cli.pictures import check_files, plot_option
 from privfcd.cli.progress import progress
 from privfcd.cli.verdict import end_with
@@ -37,31 +39,33 @@ def preconditioned(tables: list[PrivateTable]) -> Moments:
     return release_moments(tables, method="preconditioned").moments
 
 
-@click.command()
-@click.option("--method", type=click.Choice(METHODS), default=METHODS[0], show_default=True, help="What is audited.")
-@click.option("--epsilon", type=float, default=5.0, show_default=True, help="Budget of each party.")
-@click.option("--delta", type=float, default=None, show_default="1/rows²")
-@click.option("--d", type=int, default=2, show_default=True, help="Columns.")
-@click.option("--rows", type=int, default=100, show_default=True, help="Rows of each party.")
-@click.option("--parties", type=int, default=1, show_default=True, help="How many; the first has the canary.")
-@click.option("--bounds", type=float, default=50.0, show_default=True, help="Declared bound on |x| of all columns.")
-@click.option("--rounds", type=int, default=2, show_default=True, help="Rounds of the methods that have some.")
-@click.option("--updates", type=int, default=5, show_default=True, help="Of dp-pgcd and dp-fed-sparse-bnsl, a round.")
-@click.option("--clip", type=float, default=None, help="C of the same; 1, and chosen by the run, by default.")
-@click.option(
+@click.command(cls=Command)
+@option("--method", type=click.Choice(METHODS), default=METHODS[0], show_default=True, help="What is audited.")
+@option("--epsilon", type=float, default=5.0, show_default=True, help="Budget of each party.")
+@option("--delta", type=float, default=None, show_default="1/rows²", help="Their delta.")
+@option("--d", type=int, default=2, show_default=True, help="Columns.")
+@option("--rows", type=int, default=100, show_default=True, help="Rows of each party.")
+@option("--parties", type=int, default=1, show_default=True, help="How many; the first has the canary.")
+@option("--bounds", type=float, default=50.0, show_default=True, help="Declared bound on |x| of all columns.")
+@option("--rounds", type=int, default=2, show_default=True, help="Rounds of the methods that have some.")
+@option("--updates", type=int, default=5, show_default=True, help="Of dp-pgcd and dp-fed-sparse-bnsl, a round.")
+@option("--clip", type=float, default=None, help="C of the same; 1, and chosen by the run, by default.")
+@option(
     "--attack", type=click.Choice(["replay", "black-box", "one-run"]), default="replay", show_default=True,
     help="Many runs with one canary, seen from inside or from outside; or one run with many canaries.",
 )  # fmt: skip
-@click.option(
+@option(
     "--coordinator", type=click.Choice(["curious", "honest"]), default="curious", show_default=True,
     help="Whether dp-fed-sparse-bnsl is asked so as to learn more.",
 )  # fmt: skip
-@click.option("--runs", type=int, default=2000, show_default=True, help="Runs of each table.")
-@click.option("--confidence", type=float, default=0.95, show_default=True)
-@click.option("--workers", type=int, default=1, show_default=True, help="Processes; they do not change the answer.")
-@click.option("--seed", type=int, default=0, show_default=True, help="Of the runs and their simulated noise.")
+@option("--runs", type=int, default=2000, show_default=True, help="Runs of each table.")
+@option("--confidence", type=float, default=0.95, show_default=True, help="Of the lower bound.")
+@option("--workers", type=int, default=1, show_default=True, help="Processes; they do not change the answer.")
+@option("--seed", type=int, default=0, show_default=True, help="Of the runs and their simulated noise.")
 @plot_option
 @json_option
+@config_option
+@quiet_option
 def algorithm(
     method: str,
     epsilon: float,
@@ -81,6 +85,7 @@ def algorithm(
     seed: int,
     plot: str | None,
     as_json: bool,
+    quiet: bool,
 ) -> None:
     """A whole private method: does it leak more than its ledger was charged?
 
@@ -118,7 +123,7 @@ def algorithm(
     else:
         subject = _subject(method, rounds, updates, clip)
         tables = _tables(d, rows, parties, bounds, budget)
-    with progress("audit", quiet=as_json) as done:
+    with progress("audit", quiet=as_json or quiet) as done:
         if one_run:
             end: Any = audit_one_run(subject, tables[0], confidence=confidence, seed=seed)
         else:

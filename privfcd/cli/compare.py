@@ -8,7 +8,11 @@ from typing import Any
 
 import click
 
-from privfcd.cli.output import console, json_option, print_json, significant
+from privfcd.cli.commands import Group, option
+from privfcd.cli.compare_graphs import graphs
+from privfcd.cli.config import config_option
+from privfcd.cli.options import json_option, quiet_option
+from privfcd.cli.output import console, print_json, significant
 from privfcd.cli.pictures import check_files, plot_option
 from privfcd.cli.progress import progress
 
@@ -32,21 +36,32 @@ FACTORS = {
 }
 
 
-@click.group()
+@click.group(cls=Group)
 def compare() -> None:
-    """Compare noise regimes."""
+    """Compare noise regimes, or two graphs.
+
+    \b
+    Examples:
+      privfcd compare regimes
+      privfcd compare graphs truth.csv learnt.json
+    """
+
+
+compare.add_command(graphs)
 
 
 @compare.command()
-@click.option("--epsilon", type=float, default=10.0, show_default=True, help="Target epsilon.")
-@click.option("--delta", type=float, default=4e-8, show_default=True, help="Target delta.")
-@click.option(
-    "--pairs", default="1,10,100,1000,2000,10000", show_default=True, help="Numbers of selection-update pairs."
-)
-@click.option("--csv", "csv_file", type=click.Path(dir_okay=False), metavar="FILE", help="Write the table as CSV.")
+@option("--epsilon", type=float, default=10.0, show_default=True, help="Target epsilon.")
+@option("--delta", type=float, default=4e-8, show_default=True, help="Target delta.")
+@option("--pairs", default="1,10,100,1000,2000,10000", show_default=True, help="Numbers of selection-update pairs.")
+@option("--csv", "csv_file", type=click.Path(dir_okay=False), metavar="FILE", help="Write the table as CSV.")
 @plot_option
 @json_option
-def regimes(epsilon: float, delta: float, pairs: str, csv_file: str | None, plot: str | None, as_json: bool) -> None:
+@config_option
+@quiet_option
+def regimes(
+    epsilon: float, delta: float, pairs: str, csv_file: str | None, plot: str | None, as_json: bool, quiet: bool
+) -> None:
     """How much noise each way of accounting asks for.
 
     K T selections and as many updates of sensitivity 1, in five regimes: Laplace noise and advanced composition as
@@ -63,7 +78,8 @@ def regimes(epsilon: float, delta: float, pairs: str, csv_file: str | None, plot
     from privfcd import checks
     from privfcd.audits import compare_regimes
     from privfcd.audits.regimes import regime_factors
-    from privfcd.reports import draw_regimes, write_whole
+    from privfcd.reports import draw_regimes
+    from privfcd.whole_files import write_whole
 
     try:
         counts = [int(part) for part in pairs.split(",")]
@@ -76,7 +92,7 @@ def regimes(epsilon: float, delta: float, pairs: str, csv_file: str | None, plot
     check_files(plot, csv_file)
     rows: list[dict[str, Any]] = []
     factors: list[dict[str, Any]] = []
-    with progress("compare", quiet=as_json) as done:
+    with progress("compare", quiet=as_json or quiet) as done:
         for number, count in enumerate(counts, 1):
             found = compare_regimes(epsilon, delta, count)
             rows += [{"pairs": count, **row.as_dict()} for row in found]

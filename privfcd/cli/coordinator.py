@@ -2,38 +2,50 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
-from privfcd.cli.output import check_writable, json_option, print_json, say
+from privfcd.cli.commands import Group, option
+from privfcd.cli.options import json_option
+from privfcd.cli.output import check_writable, print_json, say
+
+if TYPE_CHECKING:
+    from privfcd.federation.study_file import Study
 
 
-@click.group()
+@click.group(cls=Group)
 def coordinator() -> None:
-    """Run a study with parties on other machines: see only what they send, and learn the graph."""
+    """Run a study with parties on other machines: see only what they send, and learn the graph.
+
+    \b
+    Example:
+      privfcd coordinator run --config study.toml --superlink link.example.org:8000 \\
+        --root-certificates ca.pem --secret coordinator.secret
+    """
 
 
 @coordinator.command()
-@click.option(
-    "--config", required=True, type=click.Path(dir_okay=False), metavar="STUDY", help="The study's TOML file."
-)
-@click.option("--superlink", required=True, metavar="HOST:PORT",
+@option("--config", required=True, type=click.Path(dir_okay=False), metavar="STUDY", help="The study's TOML file.")
+@option("--superlink", required=True, metavar="HOST:PORT",
               help="A flower-superlink that runs with --isolation process.")  # fmt: skip
-@click.option("--root-certificates", type=click.Path(dir_okay=False), default=None, metavar="FILE",
+@option("--root-certificates", type=click.Path(dir_okay=False), default=None, metavar="FILE",
               help="Who signed the SuperLink's certificate (PEM).")  # fmt: skip
-@click.option("--secret", type=click.Path(dir_okay=False), default=None, metavar="FILE",
+@option("--secret", type=click.Path(dir_okay=False), default=None, metavar="FILE",
               help="The SuperLink's --superexec-auth-secret-file: who may coordinate.")  # fmt: skip
-@click.option("--insecure", is_flag=True, help="No TLS and no secret: on 127.0.0.1 only.")
-@click.option("--checkpoint", type=click.Path(dir_okay=False), default=None, metavar="FILE",
+@option("--insecure", is_flag=True, help="No TLS and no secret: on 127.0.0.1 only.")
+@option("--checkpoint", type=click.Path(dir_okay=False), default=None, metavar="FILE",
               help="Questions and answers so far: a run that stopped goes on from there.")  # fmt: skip
-@click.option("--timeout", type=float, default=90.0, show_default=True,
+@option("--timeout", type=float, default=90.0, show_default=True,
               help="Seconds that a party has for an answer; at least 75, when Flower notices a dead node.")  # fmt: skip
-@click.option("--tries", type=int, default=2, show_default=True, help="How often a party is asked the same question.")
-@click.option("--wait", type=float, default=120.0, show_default=True, help="Seconds to wait for parties at the start.")
-@click.option("--poll", type=float, default=0.25, show_default=True, help="Seconds between looks for answers.")
-@click.option("--graph", "graphs", type=click.Path(dir_okay=False), multiple=True, metavar="FILE",
+@option("--tries", type=int, default=2, show_default=True, help="How often a party is asked the same question.")
+@option("--wait", type=float, default=120.0, show_default=True, help="Seconds to wait for parties at the start.")
+@option("--poll", type=float, default=0.25, show_default=True, help="Seconds between looks for answers.")
+@option("--graph", "graphs", type=click.Path(dir_okay=False), multiple=True, metavar="FILE",
               help="Write the graph: .graphml, .dot, .json or .csv. May be repeated.")  # fmt: skip
+@option("--dry-run", is_flag=True,
+        help="Print the study and end: nobody is asked. Costs and noise depend on a party's rows: `privfcd party preview` "
+             "says them there.")  # fmt: skip
 @json_option
 def run(
     config: str,
@@ -47,6 +59,7 @@ def run(
     wait: float,
     poll: float,
     graphs: tuple[str, ...],
+    dry_run: bool,
     as_json: bool,
 ) -> None:
     """Run a study, and print the graph.
@@ -73,18 +86,26 @@ def run(
         if not path.lower().endswith((".graphml", ".dot", ".json", ".csv")):
             raise click.UsageError(f"file {path!r} must end in .graphml, .dot, .json or .csv")
         check_writable(path)
-    with FlowerTransport(where, secret=secret, poll=poll, log=_log) as transport:
-        absent = dict(transport.find(study.digest, study.parties, wait))
-        found = run_study(
-            study,
-            transport,
-            checkpoint=checkpoint,
-            absent=absent,
-            timeout=timeout,
-            tries=tries,
-            on_round=_on_round,
-            log=_log,
-        )
+    if dry_run:
+        _print_study(study, as_json)
+        return
+    try:
+        with FlowerTransport(where, secret=secret, poll=poll, log=_log) as transport:
+            absent = dict(transport.find(study.digest, study.parties, wait))
+            found = run_study(
+                study,
+                transport,
+                checkpoint=checkpoint,
+                absent=absent,
+                timeout=timeout,
+                tries=tries,
+                on_round=_on_round,
+                log=_log,
+            )
+    except KeyboardInterrupt:
+        on = f"; the same command goes on from {checkpoint}" if checkpoint else ", and without --checkpoint it is lost"
+        _log(f"the study was stopped: what its parties were charged stays spent{on}")
+        raise
     for path in graphs:
         from privfcd.graphs import write_graph
 
@@ -93,6 +114,25 @@ def run(
         print_json(summary(study.name, found))
     else:
         _print(found)
+
+
+def _print_study(study: Study, as_json: bool) -> None:
+    """Print what is agreed on, and what a party would spend at most."""
+    from dataclasses import asdict
+
+    shown = {**asdict(study), "digest": study.digest}
+    if as_json:
+        print_json({"dry_run": True, **shown})
+        return
+    say(f"Study {study.name!r}: nobody was asked, nothing was charged")
+    for name, value in shown.items():
+        say(f"{name}: {', '.join(map(str, value)) if isinstance(value, list | tuple) else value}")
+    if study.private:
+        say(
+            f"COST: at most epsilon = {study.epsilon:g}, delta = {study.delta:g} of each party, charged before a row is read"
+        )
+    else:
+        say("COST: NO PRIVACY. Exact statistics of the rows are used, and some are sent.")
 
 
 def summary(name: str, found: Any) -> dict[str, Any]:

@@ -7,25 +7,34 @@ from typing import Any
 
 import click
 
-from privfcd.cli.output import console, json_option, print_json, say, significant
+from privfcd.cli.commands import Group, option
+from privfcd.cli.options import json_option
+from privfcd.cli.output import console, print_json, say, significant
+from privfcd.cli.progress import progress
 
 PROBLEMS = 1
 
 
-@click.group()
+@click.group(cls=Group)
 def ledger() -> None:
     """Budgets that last: made once, charged by every run, refused when spent.
 
     A ledger is one file. Each data set in it has a name and a budget, which all runs on that name share.
+
+    \b
+    Examples:
+      privfcd ledger init north.sqlite --name north --epsilon 5 --delta 1e-6
+      privfcd ledger show north.sqlite
+      privfcd ledger verify north.sqlite
     """
 
 
 @ledger.command()
 @click.argument("file", type=click.Path(dir_okay=False))
-@click.option("--name", required=True, help="The data set's name, to which the budget belongs.")
-@click.option("--epsilon", type=float, default=None, help="Budget; with --delta, or pure without.")
-@click.option("--delta", type=float, default=None, help="Delta of the budget.")
-@click.option("--rho", type=float, default=None, help="Budget under zCDP, instead of epsilon and delta.")
+@option("--name", required=True, help="The data set's name, to which the budget belongs.")
+@option("--epsilon", type=float, default=None, help="Budget; with --delta, or pure without.")
+@option("--delta", type=float, default=None, help="Delta of the budget.")
+@option("--rho", type=float, default=None, help="Budget under zCDP, instead of epsilon and delta.")
 @json_option
 def init(file: str, name: str, epsilon: float | None, delta: float | None, rho: float | None, as_json: bool) -> None:
     """Declare a data set's budget, in a new ledger or in one that is there.
@@ -56,6 +65,8 @@ def init(file: str, name: str, epsilon: float | None, delta: float | None, rho: 
 def show(file: str, as_json: bool) -> None:
     """Show what is spent and left, and what was paid for and never finished.
 
+    Entries are numbered over the whole file, as heads are: a head is the number of an entry, a colon and its hash.
+
     \b
     Example:
       privfcd ledger show north.sqlite
@@ -83,18 +94,18 @@ def show(file: str, as_json: bool) -> None:
     for name, data in held["data_sets"].items():
         for entry in data["unfinished"]:
             say(
-                f"{name!r}, entry {entry['sequence']}: {entry['label']!r} was paid for on {entry['time']} and never closed. "
-                "If nothing runs any more, it ended early; what it took stays spent"
+                f"entry {entry['number']}, of {name!r}: {entry['label']!r} was paid for on {entry['time']} and never "
+                "closed. If nothing runs any more, it ended early; what it took stays spent"
             )
         for entry in data["unanswered"]:
-            say(f"{name!r}, entry {entry['sequence']}: request {entry['request']!r} was paid, not answered")
+            say(f"entry {entry['number']}, of {name!r}: request {entry['request']!r} was paid, not answered")
         say(f"head of {name!r}: {data['head']}")
     say(f"head: {held['head']}")
 
 
 @ledger.command()
 @click.argument("file", type=click.Path(dir_okay=False))
-@click.option("--head", default=None, metavar="HEAD", help="A head that was kept elsewhere, as in a run's report.")
+@option("--head", default=None, metavar="HEAD", help="A head that was kept elsewhere, as in a run's report.")
 @json_option
 def verify(file: str, head: str | None, as_json: bool) -> None:
     """Recompute the chain and all balances. Exit code 1: something is wrong; nothing is repaired.
@@ -107,7 +118,8 @@ def verify(file: str, head: str | None, as_json: bool) -> None:
 
     if head is not None and re.fullmatch(r"\d+:[0-9a-f]{64}", head) is None:
         raise click.UsageError(f"--head must be a number, a colon and 64 hexadecimal digits, got {head!r}")
-    found = recompute(file, head)
+    with progress("verify", quiet=as_json):
+        found = recompute(file, head)
     if as_json:
         listed: dict[str, Any] = {"problems": list(found.problems), "notes": list(found.notes)}
         print_json({"path": file, "ok": found.ok, "entries": found.entries, "head": found.head, **listed})

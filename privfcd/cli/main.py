@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import sys
 import warnings
@@ -13,35 +12,72 @@ from typing import TextIO
 import click
 
 from privfcd import __version__
-from privfcd.cli.attack import attack
-from privfcd.cli.audit import audit
-from privfcd.cli.compare import compare
-from privfcd.cli.coordinator import coordinator
-from privfcd.cli.learn import demo, learn
-from privfcd.cli.ledger import ledger
-from privfcd.cli.moments import moments
-from privfcd.cli.noise import noise
-from privfcd.cli.party import party
+from privfcd.cli.commands import HELP_NAMES, LazyGroup
+from privfcd.cli.interrupts import Interrupted, stoppable
+from privfcd.cli.output import print_json
 from privfcd.errors import BudgetExceeded, PrivfcdError
 
 BAD_INPUT, REFUSED, INTERRUPTED = 2, 3, 130
 
+COMMANDS = {
+    "noise": "privfcd.cli.noise:noise",
+    "compare": "privfcd.cli.compare:compare",
+    "demo": "privfcd.cli.demo:demo",
+    "init": "privfcd.cli.init:init",
+    "learn": "privfcd.cli.learn:learn",
+    "moments": "privfcd.cli.moments:moments",
+    "ledger": "privfcd.cli.ledger:ledger",
+    "audit": "privfcd.cli.audit:audit",
+    "attack": "privfcd.cli.attack:attack",
+    "party": "privfcd.cli.party:party",
+    "coordinator": "privfcd.cli.coordinator:coordinator",
+}
 
-@click.group(context_settings={"help_option_names": ["-h", "--help"]})
+SECTIONS = (
+    (
+        "What noise?",
+        (
+            ("noise", "The noise for a target (epsilon, delta)"),
+            ("compare regimes", "What each way of accounting asks for"),
+        ),
+    ),
+    (
+        "A graph within a budget",
+        (
+            ("demo", "Learn a known graph from bundled data of three parties"),
+            ("init", "Write a commented study.toml for --config"),
+            ("learn", "Learn a graph from several parties' tables"),
+            ("moments", "Pay once for second moments, learn from them often"),
+            ("ledger", "Budgets that last: make, look at, verify, export"),
+            ("compare graphs", "Two graphs: SHD, F1, skeleton, CPDAG"),
+        ),
+    ),
+    (
+        "Catch it lying",
+        (
+            ("audit", "What a mechanism or method leaks, beside what it claims"),
+            ("attack", "What a curious coordinator finds in messages"),
+        ),
+    ),
+    (
+        "Tables that stay on their machines",
+        (
+            ("party", "Look at what a study asks and costs, then take part"),
+            ("coordinator", "Run a study with parties on other machines"),
+        ),
+    ),
+)
+
+ENDING = (
+    "Try `privfcd demo --dry-run`; `privfcd COMMAND --help` has examples; --version.",
+    "Exit: 0 done, 1 claim refuted, 2 bad input, 3 budget refused, 130 interrupted.",
+)
+
+
+@click.group(cls=LazyGroup, places=COMMANDS, sections=SECTIONS, ending=ENDING, context_settings=HELP_NAMES)
 @click.version_option(__version__, prog_name="privfcd")
 def cli() -> None:
-    """Private federated causal discovery.
-
-    Learn a causal graph from several parties' tables within a privacy budget (demo, learn), pay once for second moments
-    (moments), compute the noise for a target (noise), keep budgets that last (ledger), check mechanisms empirically
-    (audit), attack messages as a curious coordinator would (attack), compare noise regimes (compare), and learn where every
-    table stays on its own machine (party, coordinator). Every command takes --json, but for `ledger export`, whose lines
-    are JSON, and `party serve`, which writes a log.
-    """
-
-
-for command in (demo, learn, moments, noise, ledger, audit, attack, compare, party, coordinator):
-    cli.add_command(command)
+    """Private federated causal discovery: graphs, budgets and audits."""
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
@@ -50,7 +86,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
     words = sys.argv[1:] if arguments is None else list(arguments)
     try:
-        with _plain_warnings():
+        with stoppable(), _plain_warnings():
             code = cli.main(args=words, prog_name="privfcd", standalone_mode=False)
     except click.UsageError as error:
         if "--json" in words:
@@ -62,8 +98,18 @@ def main(arguments: Sequence[str] | None = None) -> None:
         _end(error, words, REFUSED)
     except PrivfcdError as error:
         _end(error, words, BAD_INPUT)
+    except Interrupted as stopped:
+        if "--json" in words:
+            print_json({"error": "Interrupted", "message": stopped.message, "parties": stopped.parties})
+        else:
+            click.echo(stopped.message, err=True)
+        sys.exit(INTERRUPTED)
     except (click.Abort, KeyboardInterrupt):
-        click.echo("interrupted; what was charged before stays spent", err=True)
+        message = "interrupted; what was charged before, if anything, stays spent"
+        if "--json" in words:
+            print_json({"error": "Interrupted", "message": message})
+        else:
+            click.echo(message, err=True)
         sys.exit(INTERRUPTED)
     except BrokenPipeError:
         sys.exit(0)
@@ -72,7 +118,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
 
 @contextmanager
 def _plain_warnings() -> Iterator[None]:
-    """Show what a ledger warns of as one line on stderr, without the source line."""
+    """Show what privfcd warns of as one line on stderr, without the source line."""
     with warnings.catch_warnings():
         others = warnings.showwarning
 
@@ -84,8 +130,7 @@ def _plain_warnings() -> Iterator[None]:
             file: TextIO | None = None,
             line: str | None = None,
         ) -> None:
-            ledgers = sys.modules.get("privfcd.accounting.journal_errors")  # imported by who warns; --help needs it not
-            if ledgers is not None and issubclass(category, ledgers.LedgerWarning):
+            if category.__module__.startswith("privfcd."):
                 click.echo(f"Warning: {message}", err=True)
             else:
                 others(message, category, filename, lineno, file, line)
@@ -103,4 +148,6 @@ def _end(error: PrivfcdError, words: Sequence[str], code: int) -> None:
 
 
 def _print_error(kind: str, message: str) -> None:
+    import json
+
     click.echo(json.dumps({"error": kind, "message": message}))

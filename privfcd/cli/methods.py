@@ -1,64 +1,70 @@
-"""The learners that `privfcd learn` offers, and learning from a file of moments."""
+"""The learner that a command's options describe."""
 
 from __future__ import annotations
 
-import time
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 
-from privfcd.cli.output import say
+from privfcd.cli.commands import option
+from privfcd.cli.flags import SETTINGS
+from privfcd.cli.options import METHOD, all_of
+from privfcd.cli.settings import Setting, checked_settings
+from privfcd.learning import METHODS, method_class
 
-if TYPE_CHECKING:
-    from privfcd.algorithms.base import Estimator
-    from privfcd.moments import StoredMoments
-
-METHODS = {
-    "fed-sparse": "FedSparseBNSL",
-    "equal-variance": "EqualVarianceSearch",
-    "fed-bnsl": "FedBNSL",
-    "notears": "NOTEARS",
-    "ges": "GES",
-    "pc": "PC",
-}
-"""Names on the command line, and the classes of `privfcd.algorithms`."""
+PARAMETERS = ("rounds", "updates", "clip", "step", "l1", "rho1", "rho2", "threshold", "noise_multiplier")
+"""Parameters of methods that have a flag; the others are given by `--set`."""
 
 
-def made(method: str, parameters: Mapping[str, Any]) -> Estimator:
-    """Return the estimator with these parameters; refuse those that it does not have."""
-    import privfcd.algorithms
+def method_options(function: Any) -> Any:
+    """Add the methods' own parameters."""
+    return all_of(
+        function,
+        option("--rounds", type=int, default=None, section=METHOD, help="T, communication rounds."),
+        option("--updates", type=int, default=None, section=METHOD, help="K, coordinate updates a round and party."),
+        option("--clip", type=float, default=None, section=METHOD,
+               help="C, see the documentation; chosen from released values by default."),
+        option("--step", type=float, default=None, section=METHOD, help="gamma, in (0, 1]."),
+        option("--l1", type=float, default=None, section=METHOD, help="lambda, weight of the l1 penalty."),
+        option("--rho1", type=float, default=None, section=METHOD, help="Penalty of cycles."),
+        option("--rho2", type=float, default=None, section=METHOD, help="Penalty of disagreement."),
+        option("--threshold", type=float, default=None, section=METHOD,
+               help="Weights up to this size are dropped at the end."),
+        option("--noise-multiplier", type=float, default=None, section=METHOD,
+               help="Fixed noise, instead of what the budget allows."),
+        option("--set", SETTINGS, type=Setting(), multiple=True, metavar="NAME=VALUE", callback=_merged, section=METHOD,
+               help="Any other parameter of the method, such as alpha=0.05, levels=3 or levels={a = 2, b = 3}. Repeatable."),
+    )  # fmt: skip
 
-    kind: type[Estimator] = getattr(privfcd.algorithms, METHODS[method])
+
+def _merged(context: click.Context, parameter: click.Parameter, value: tuple[Any, ...]) -> tuple[Any, ...]:
+    """Add what a file sets and the command line does not: each parameter wins or loses by itself."""
+    from privfcd.cli.config import given
+
+    names = [name for name, _ in value]
+    for name in names:
+        if names.count(name) > 1:
+            raise click.UsageError(f"--set {name} was given more than once")
+    before = (context.default_map or {}).get(SETTINGS, ()) if given(context, SETTINGS) else ()
+    kind = Setting()
+    earlier = [kind.convert(each, parameter, context) for each in before]
+    return (*(each for each in earlier if each[0] not in names), *value)
+
+
+def parameters_of(method: str, options: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the parameters that the options give the method, after a check that it has them."""
+    kind = method_class(method)
     known = kind().get_params()
+    parameters = {name: options[name] for name in PARAMETERS if options[name] is not None}
     for name in parameters:
         if name not in known:
             raise click.UsageError(f"--{name.replace('_', '-')} does not belong to --method {method}")
-    return kind(**parameters)
+    for name, value in checked_settings(method, kind, dict(options[SETTINGS])).items():
+        if name in parameters:
+            raise click.UsageError(f"give --{name.replace('_', '-')} or --set {name}, not both")
+        parameters[name] = value
+    return parameters
 
 
-def stored_moments(files: tuple[str, ...]) -> StoredMoments:
-    """Return what the one file of moments holds."""
-    from privfcd.moments import load_moments
-
-    if len(files) > 1:
-        raise click.UsageError("give one .npz file of moments, or tables, not both and not several")
-    return load_moments(files[0])
-
-
-def fit_moments(method: str, stored: StoredMoments, parameters: Mapping[str, Any], quiet: bool) -> tuple[Any, float]:
-    """Return the estimator fitted to moments, with the report of the release that paid for them, and the seconds."""
-    model: Any = made(method, parameters)
-    began = time.perf_counter()
-    model.fit(list(stored.parts))
-    seconds = time.perf_counter() - began
-    reports = stored.privacy_report
-    model.privacy_report_ = reports
-    if reports:
-        model.privacy_spent_ = max(each.epsilon for each in reports), max(each.delta for each in reports)
-    if not quiet:
-        say(
-            "Learning from moments costs nothing: the privacy stated is that of the release that they come from",
-            stderr=True,
-        )
-    return model, seconds
+__all__ = ["METHODS", "PARAMETERS", "method_options", "parameters_of"]

@@ -7,17 +7,19 @@ from typing import Any
 
 import click
 
-from privfcd.cli.output import console, json_option, print_json, significant
+from privfcd.cli.commands import Command, option
+from privfcd.cli.options import json_option
+from privfcd.cli.output import console, print_json, significant
 
 
-@click.command()
-@click.option("--epsilon", type=float, required=True, help="Target epsilon, above 0.")
-@click.option("--delta", type=float, default=0.0, show_default=True, help="Target delta, in [0, 1).")
-@click.option("--selections", type=int, default=0, show_default=True, help="Exponential-mechanism selections.")
-@click.option("--gaussians", type=int, default=0, show_default=True, help="Releases with Gaussian noise.")
-@click.option("--laplaces", type=int, default=0, show_default=True, help="Releases with Laplace noise.")
-@click.option("--sensitivity", type=float, default=1.0, show_default=True, help="Sensitivity of every release.")
-@click.option("--accountant", default=None, help="Only this one: tight, zcdp, zcdp-loose or pure. All by default.")
+@click.command(cls=Command)
+@option("--epsilon", type=float, required=True, help="Target epsilon, above 0.")
+@option("--delta", type=float, default=0.0, show_default=True, help="Target delta, in [0, 1).")
+@option("--selections", type=int, default=0, show_default=True, help="Exponential-mechanism selections.")
+@option("--gaussians", type=int, default=0, show_default=True, help="Releases with Gaussian noise.")
+@option("--laplaces", type=int, default=0, show_default=True, help="Releases with Laplace noise.")
+@option("--sensitivity", type=float, default=1.0, show_default=True, help="Sensitivity of every release.")
+@option("--accountant", default=None, help="Only this one: tight, zcdp, zcdp-loose or pure. All by default.")
 @json_option
 def noise(
     epsilon: float,

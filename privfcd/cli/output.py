@@ -1,4 +1,4 @@
-"""What commands share: options, numbers from the shell, tables, JSON and files."""
+"""What commands print and write with: the terminal, numbers, JSON, and checks of files."""
 
 from __future__ import annotations
 
@@ -6,18 +6,14 @@ import json
 import math
 import os
 import tempfile
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any
 
 import click
 
 if TYPE_CHECKING:
     from rich.console import Console
-
-Function = TypeVar("Function", bound=Callable[..., Any])
-
-json_option = click.option("--json", "as_json", is_flag=True, help="Print one JSON object for machines.")
 
 
 def console(*, stderr: bool = False) -> Console:

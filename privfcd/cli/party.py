@@ -8,7 +8,10 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
-from privfcd.cli.output import json_option, print_json, say
+from privfcd.cli.commands import Group, option
+from privfcd.cli.interrupts import held
+from privfcd.cli.options import all_of, json_option
+from privfcd.cli.output import print_json, say
 
 if TYPE_CHECKING:
     from privfcd.engines.desk import Desk
@@ -16,31 +19,34 @@ if TYPE_CHECKING:
 Function = TypeVar("Function", bound=Callable[..., Any])
 
 
-@click.group()
+@click.group(cls=Group)
 def party() -> None:
     """Take part in a study with a table that stays on this machine.
 
     A study is one file that all parties and the coordinator have. It says which method runs on which columns, and what each
     party spends at most. A party answers for the file that its owner has seen, once, within its ledger's budget.
+
+    \b
+    Examples:
+      privfcd party preview study.toml --name north --table north.csv --ledger north.sqlite
+      privfcd party serve study.toml --name north --table north.csv --ledger north.sqlite \\
+        --superlink link.example.org:8000 --root-certificates ca.pem --key north.key
     """
 
 
 def _party_options(function: Function) -> Function:
-    for option in reversed(
-        [
-            click.argument("study", type=click.Path(dir_okay=False)),
-            click.option("--name", required=True, help="Which of the study's parties this one is."),
-            click.option("--table", required=True, type=click.Path(), metavar="FILE", help="CSV or Parquet."),
-            click.option("--ledger", required=True, type=click.Path(dir_okay=False), metavar="FILE",
-                         help="Made by `privfcd ledger init`."),
-            click.option("--data-set", default=None, metavar="NAME",
-                         help="Whose budget pays, where the ledger has several data sets."),
-            click.option("--simulated-noise", type=int, default=None, metavar="SEED",
-                         help="For trials: seeded noise, which protects nobody; ledger and report say so."),
-        ]
-    ):  # fmt: skip
-        function = option(function)
-    return function
+    return all_of(
+        function,
+        click.argument("study", type=click.Path(dir_okay=False)),
+        option("--name", required=True, help="Which of the study's parties this one is."),
+        option("--table", required=True, type=click.Path(), metavar="FILE", help="CSV or Parquet."),
+        option("--ledger", required=True, type=click.Path(dir_okay=False), metavar="FILE",
+               help="Made by `privfcd ledger init`."),
+        option("--data-set", default=None, metavar="NAME",
+               help="Whose budget pays, where the ledger has several data sets."),
+        option("--simulated-noise", type=int, default=None, metavar="SEED",
+               help="For trials: seeded noise, which protects nobody; ledger and report say so."),
+    )  # fmt: skip
 
 
 @party.command()
@@ -62,19 +68,19 @@ def preview(as_json: bool, **options: Any) -> None:
 
 @party.command()
 @_party_options
-@click.option("--superlink", default=None, metavar="HOST:PORT", help="Where the coordinator's SuperLink is.")
-@click.option("--relay", type=click.Path(), default=None, metavar="SOCKET",
+@option("--superlink", default=None, metavar="HOST:PORT", help="Where the coordinator's SuperLink is.")
+@option("--relay", type=click.Path(), default=None, metavar="SOCKET",
               help="Instead: listen here for the app of a flower-supernode (PRIVFCD_RELAY=SOCKET).")  # fmt: skip
-@click.option("--root-certificates", type=click.Path(dir_okay=False), default=None, metavar="FILE",
+@option("--root-certificates", type=click.Path(dir_okay=False), default=None, metavar="FILE",
               help="Who signed the SuperLink's certificate (PEM); this system's authorities by default.")  # fmt: skip
-@click.option("--key", "private_key", type=click.Path(dir_okay=False), default=None, metavar="FILE",
+@option("--key", "private_key", type=click.Path(dir_okay=False), default=None, metavar="FILE",
               help="This node's private key (ssh-keygen -t ecdsa -b 384); the public half is registered there.")  # fmt: skip
-@click.option("--insecure", is_flag=True, help="No TLS and no key: on 127.0.0.1 only.")
-@click.option("--accept", is_flag=True, help="Take part without being asked.")
-@click.option("--attempt", type=int, default=1, show_default=True,
+@option("--insecure", is_flag=True, help="No TLS and no key: on 127.0.0.1 only.")
+@option("--accept", is_flag=True, help="Take part without being asked.")
+@option("--attempt", type=int, default=1, show_default=True,
               help="2, 3, ... allows the study another run, which is charged again.")  # fmt: skip
-@click.option("--poll", type=float, default=0.25, show_default=True, help="Seconds between looks for questions.")
-@click.option("--linger", type=float, default=60.0, show_default=True,
+@option("--poll", type=float, default=0.25, show_default=True, help="Seconds between looks for questions.")
+@option("--linger", type=float, default=60.0, show_default=True,
               help="Seconds to go on answering repeated questions after the end of the run.")  # fmt: skip
 def serve(
     superlink: str | None,
@@ -115,12 +121,15 @@ def serve(
     def over() -> bool:
         return ending.reached(half.finished)
 
-    if where is not None:
-        answer(half.handle, where, private_key=private_key, poll=poll, until=over, log=_log)
-    else:
-        assert relay is not None
-        listen(half.handle, relay, until=over, log=_log)
-    _report(desk)
+    try:
+        if where is not None:
+            answer(half.handle, where, private_key=private_key, poll=poll, until=over, log=_log)
+        else:
+            assert relay is not None
+            listen(half.handle, relay, until=over, log=_log)
+    finally:
+        with held():  # also if it is interrupted: the owner must know what was spent
+            _report(desk)
 
 
 class _Ending:

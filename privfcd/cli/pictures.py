@@ -7,11 +7,12 @@ from pathlib import Path
 
 import click
 
+from privfcd.cli.commands import option
 from privfcd.cli.output import check_apart, check_writable
 
 PICTURES = (".png", ".svg", ".pdf")
 
-plot_option = click.option(
+plot_option = option(
     "--plot", type=click.Path(dir_okay=False), metavar="FILE", help="Draw it: .png, .svg or .pdf (extra `plot`)."
 )
 

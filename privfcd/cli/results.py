@@ -3,84 +3,118 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
+from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
-from privfcd.cli.output import check_apart, check_writable, console, json_option, print_json, say, significant
+from privfcd.cli.commands import option
+from privfcd.cli.interrupts import held
+from privfcd.cli.options import OUTPUT, all_of, json_option
+from privfcd.cli.output import check_apart, check_writable, console, print_json, say, significant
+from privfcd.cli.stability import stability_of
 
 if TYPE_CHECKING:
     import networkx as nx
 
     from privfcd.accounting import PrivacyReport
+    from privfcd.algorithms.stability import EdgeStability
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 
 NOT_WRITTEN = 2
+GRAPHS = (".graphml", ".dot", ".json", ".csv")
+PICTURES = (".png", ".svg", ".pdf")
 
 
 def output_options(function: Function) -> Function:
     """Add the options that say where results go."""
-    for option in reversed(
-        [
-            click.option("--graph", "graphs", type=click.Path(dir_okay=False), multiple=True, metavar="FILE",
-                         help="Write the graph: .graphml, .dot, .json or .csv. May be repeated."),
-            click.option("--plot", type=click.Path(dir_okay=False), metavar="FILE",
-                         help="Draw the graph: .png, .svg or .pdf (extra `plot`)."),
-            click.option("--report", type=click.Path(dir_okay=False), metavar="FILE",
-                         help="Write the privacy report as text."),
-            click.option("--noise", type=click.Choice(["secure", "simulated"]), default="secure", show_default=True,
-                         help="Where noise comes from. Simulated noise protects nobody."),
-            click.option("--seed", type=int, default=None, help="Seed of simulated noise."),
-            json_option,
-        ]
-    ):  # fmt: skip
-        function = option(function)
-    return function
+    return all_of(
+        function,
+        option("--graph", "graphs", type=click.Path(dir_okay=False), multiple=True, metavar="FILE", section=OUTPUT,
+               help="Write the graph: .graphml, .dot, .json or .csv. May be repeated."),
+        option("--plot", type=click.Path(dir_okay=False), metavar="FILE", section=OUTPUT,
+               help="Draw the graph: .png, .svg or .pdf (extra `plot`)."),
+        option("--report", type=click.Path(dir_okay=False), metavar="FILE", section=OUTPUT,
+               help="Write a report: .html is a page with graph, budget and how to reproduce; any other is the privacy "
+                    "report as text."),
+        option("--stability", type=click.IntRange(min=0), default=None, metavar="N", section=OUTPUT,
+               show_default="50 within 10 seconds",
+               help="After a private run: how often each edge comes back under other noise, by N draws on what was "
+                    "released. Costs no budget; 0 leaves it out."),
+        json_option,
+    )  # fmt: skip
 
 
 def check_outputs(options: dict[str, Any], inputs: Iterable[str] = ()) -> None:
     """Refuse files that could not be written, or that are read in the same run, before anything is charged."""
-    for path, accepted in (
-        *((path, (".graphml", ".dot", ".json", ".csv")) for path in options["graphs"]),
-        (options["plot"], (".png", ".svg", ".pdf")),
-    ):
+    for path, accepted in (*((path, GRAPHS) for path in options["graphs"]), (options["plot"], PICTURES)):
         if path is not None and Path(path).suffix.lower() not in accepted:
             raise click.UsageError(f"file {path!r} must end in one of {', '.join(accepted)}")
-    paths = _paths(options)
+    paths = [*options["graphs"], *(options[name] for name in ("plot", "report") if options[name])]
     for path in paths:
         check_writable(path)
     check_apart(paths, inputs)
     if options["plot"] and find_spec("matplotlib") is None:
         raise click.UsageError("--plot needs Matplotlib: pip install 'privfcd[plot]'")
+    import_module("privfcd.reports")  # whatever is amiss with it shows now, not when the result is paid for
+    if options["report"] and _is_page(options["report"]):
+        import_module("privfcd.reports.html")
 
 
-def finish(model: Any, seconds: float, target: nx.DiGraph[str] | None, options: dict[str, Any]) -> None:
-    """Write the files that were asked for, then print; what could not be written loses nothing else."""
+def _is_page(path: str) -> bool:
+    return path.lower().endswith((".html", ".htm"))
+
+
+def finish(
+    model: Any,
+    seconds: float,
+    target: nx.DiGraph[str] | None,
+    options: dict[str, Any],
+    configuration: dict[str, Any],
+) -> None:
+    """Write the files that were asked for, then print; what could not be written loses nothing else.
+
+    The run is paid for: an interruption ends the draws of stability, and waits for the rest.
+    """
     from privfcd.reports import run_summary
 
-    summary = run_summary(model, seconds, target)
-    written, failures = _write(model, target, options)
-    if options["as_json"]:
-        print_json({**summary, **({"error": "NotWritten", "message": "; ".join(failures)} if failures else {})})
-    else:
-        _print_graph(summary)
-        print_privacy(model.privacy_report_)
-        if written:
-            say("Written: " + ", ".join(str(Path(path)) for path in written))
-        say(f"{seconds:.1f} seconds, {model.bytes_exchanged_:,} bytes exchanged")
-        for failure in failures:
-            click.echo(f"Error: {failure}; the run is done and paid for, its result is above", err=True)
+    with held() as stopped:
+        stability, note = stability_of(model, options["stability"], options["quiet"] or options["as_json"], stopped)
+        written, failures = _write(model, seconds, target, options, configuration)
+        summary = run_summary(model, seconds, target)
+        summary |= {"configuration": configuration, "stability_note": note}
+        if options["as_json"]:
+            print_json({**summary, **({"error": "NotWritten", "message": "; ".join(failures)} if failures else {})})
+        else:
+            _print_graph(summary, model, stability)
+            if note:
+                say(note)
+            print_privacy(model.privacy_report_ or ())
+            if written:
+                say("Written: " + ", ".join(str(Path(path)) for path in written))
+            say(f"{seconds:.1f} seconds, {model.bytes_exchanged_:,} bytes exchanged")
+            for failure in failures:
+                click.echo(f"Error: {failure}; the run is done and paid for, its result is above", err=True)
+    if stopped:
+        click.echo("interrupted after the run, which is done and paid for: its result is complete", err=True)
+        raise click.exceptions.Exit(130)
     if failures:
         raise click.exceptions.Exit(NOT_WRITTEN)
 
 
-def _write(model: Any, target: nx.DiGraph[str] | None, options: dict[str, Any]) -> tuple[list[str], list[str]]:
+def _write(
+    model: Any,
+    seconds: float,
+    target: nx.DiGraph[str] | None,
+    options: dict[str, Any],
+    configuration: dict[str, Any],
+) -> tuple[list[str], list[str]]:
     """Write every file that can be written; return those, and what went wrong with the others."""
     from privfcd.graphs import write_graph
-    from privfcd.reports import draw_graph, privacy_text, write_whole
+    from privfcd.reports import draw_graph
 
     graph = model.causal_graph_
     steps: list[tuple[str, Callable[[str], None]]] = [
@@ -89,7 +123,7 @@ def _write(model: Any, target: nx.DiGraph[str] | None, options: dict[str, Any]) 
     if options["plot"]:
         steps.append((options["plot"], lambda path: draw_graph(graph, path, target=target, title="Learnt graph")))
     if options["report"]:
-        steps.append((options["report"], lambda path: write_whole(path, privacy_text(model).encode())))
+        steps.append((options["report"], lambda path: _write_report(path, model, seconds, target, configuration)))
     written, failures = [], []
     for path, write in steps:
         try:
@@ -100,21 +134,44 @@ def _write(model: Any, target: nx.DiGraph[str] | None, options: dict[str, Any]) 
     return written, failures
 
 
-def _paths(options: dict[str, Any]) -> list[str]:
-    return [*options["graphs"], *(options[name] for name in ("plot", "report") if options[name])]
+def _write_report(
+    path: str, model: Any, seconds: float, target: nx.DiGraph[str] | None, configuration: dict[str, Any]
+) -> None:
+    if _is_page(path):
+        from privfcd.reports.html import write_report
+
+        write_report(path, model, target=target, seconds=seconds, command=configuration["command"])
+        return
+    from privfcd.reports import privacy_text
+    from privfcd.whole_files import write_whole
+
+    write_whole(path, (privacy_text(model) + command_text(configuration)).encode())
 
 
-def _print_graph(summary: dict[str, Any]) -> None:
+def command_text(configuration: dict[str, Any]) -> str:
+    """Return how to run it again, for the end of a text report."""
+    return f"\n\nRun again (pays again) with: {configuration['command']}\n"
+
+
+def _print_graph(summary: dict[str, Any], model: Any, stability: EdgeStability | None) -> None:
     from rich.table import Table
 
     table = Table(title=f"Graph, number of edges: {len(summary['edges'])}", title_justify="left")
     for heading in ("cause", "effect"):
         table.add_column(heading)
     table.add_column("weight", justify="right")
+    more = {}
+    if stability is not None:
+        rows = stability.rows(model.causal_graph_)
+        more = {frozenset((row["from"], row["to"])): _stability_cells(row) for row in rows}
+        for heading in ("5 % to 95 %", "stability", "from noise alone"):
+            table.add_column(heading, justify="right")
     for edge in sorted(summary["edges"], key=lambda item: -abs(item.get("weight", 0.0))):
         weight = f"{edge['weight']:.4g}" if "weight" in edge else ("either way" if edge.get("undirected") else "")
-        table.add_row(edge["from"], edge["to"], weight)
+        table.add_row(edge["from"], edge["to"], weight, *more.get(frozenset((edge["from"], edge["to"])), ()))
     console().print(table)
+    if stability is not None:
+        say(f"Stability: {stability.method}")
     metrics = summary["against_target"]
     if metrics is not None:
         say(
@@ -124,8 +181,19 @@ def _print_graph(summary: dict[str, Any]) -> None:
         )
 
 
+def _stability_cells(row: dict[str, Any]) -> tuple[str, str, str]:
+    alone = row["noise_alone"]
+    return (
+        "" if row["low"] is None else f"{row['low']:.2g} to {row['high']:.2g}",
+        f"{row['frequency']:.0%}",
+        "-" if alone is None else f"{alone:.0%}",
+    )
+
+
 def print_privacy(reports: Sequence[PrivacyReport]) -> None:
     """Print what each party's records are promised, a row each."""
+    if not reports:
+        return
     from rich.table import Table
 
     table = Table(title="Privacy, per party", title_justify="left")

@@ -117,14 +117,19 @@ def test_a_refused_budget_ends_with_3(run: Run, files: list[str]) -> None:
 
 
 def test_an_interruption_ends_with_130(run: Run, files: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
-    import privfcd.learning
+    import privfcd.algorithms
 
     def interrupted(*_: Any, **__: Any) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(privfcd.learning, "learn", interrupted)
+    monkeypatch.setattr(privfcd.algorithms.FedSparseBNSL, "fit", interrupted)
     code, out, err = run("learn", *files, "--epsilon", "1", *FIXED)
-    assert code == 130 and out == "" and "stays spent" in err
+    assert code == 130 and out == "" and err == "interrupted; nothing was charged\n"
+    code, out, err = run("learn", *files, "--epsilon", "1", *FIXED, "--json")
+    answer = json.loads(out)
+    assert code == 130 and err == "" and answer["error"] == "Interrupted"
+    assert [party["party"] for party in answer["parties"]] == ["north", "south", "west"]
+    assert all(party["charged"] == {} for party in answer["parties"])
 
 
 @pytest.mark.parametrize("option", ["--graph", "--report"])

@@ -175,6 +175,7 @@ def test_a_bar_is_shown_on_a_terminal_only(monkeypatch: pytest.MonkeyPatch, caps
     def with_terminal(terminal: bool) -> Callable[..., Any]:
         return lambda **_: Console(stderr=True, force_terminal=terminal, width=60)
 
+    monkeypatch.setenv("TERM", "xterm")
     for terminal, quiet in ((False, False), (True, True), (True, False)):
         monkeypatch.setattr(module, "console", with_terminal(terminal))
         with progress("audit", quiet=quiet) as done:

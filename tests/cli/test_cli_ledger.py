@@ -133,8 +133,8 @@ def test_init_says_the_budget_once_and_for_all(run: Run, tmp_path: Path) -> None
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        (["--name", "x"], "give either epsilon or rho"),
-        (["--name", "x", "--epsilon", "1", "--rho", "1"], "give either epsilon or rho"),
+        (["--name", "x"], "give either --epsilon or --rho"),
+        (["--name", "x", "--epsilon", "1", "--rho", "1"], "give either --epsilon or --rho"),
         (["--name", "x", "--rho", "1", "--delta", "1e-6"], "takes no delta"),
         (["--name", "x", "--epsilon", "0"], "epsilon must be"),
         (["--name", "x", "--epsilon", "nan"], "epsilon must be"),
@@ -205,15 +205,15 @@ def test_ledgers_that_do_not_fit_the_run_are_refused(
     two = made[:2]
     heads = [run("ledger", "verify", path)[1] for path in made]
     for ledgers, extra, message in (
-        (two, [], "ledgers must be one for each of 3 tables, in their order, got 2"),
+        (two, [], "--ledger must be one for each of 3 tables, in their order, got 2"),
         ([*two, made[0]], [], "different ones, with different names, got 'clinic-n' twice"),
         ([*two, same], [], "different ones, with different names, got 'clinic-n' twice"),
         ([*two, pure], [], "is pure (delta = 0)"),
-        ([*two, rho], ["--epsilon", "1"], "delta must be given with epsilon"),
+        ([*two, rho], ["--epsilon", "1"], "--delta must be given with --epsilon"),
         ([*two, unlimited], [], "'open' has no budget: only a run without privacy"),
         (made, ["--epsilon", "0"], "epsilon must be a finite number above 0"),
         (made, ["--delta", "2"], "delta must be in (0, 1)"),
-        (made, ["--epsilon", "1", "--noise-multiplier", "3"], "give epsilon or noise_multiplier"),
+        (made, ["--epsilon", "1", "--noise-multiplier", "3"], "give --epsilon or --noise-multiplier"),
     ):
         code, out, err = run("learn", *files, *options(ledgers), *FIXED, *extra)
         assert code == 2 and out == "" and message in err, (message, err)
@@ -250,3 +250,56 @@ def test_a_run_that_ended_early_is_told(
     assert code == 0 and "never closed" in out and "Fed-Sparse-BNSL" in out
     code, out, _ = run("ledger", "verify", made[0])
     assert code == 0 and "note: " in out
+
+
+def test_entries_are_numbered_over_the_file_as_heads_are(
+    run: Run, files: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from privfcd.algorithms.fed_sparse.party import FedSparseParty
+
+    def interrupted(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    path = str(tmp_path / "all.sqlite")
+    for name in ("north", "south"):
+        assert run("ledger", "init", path, "--name", name, *BUDGET)[0] == 0
+    monkeypatch.setattr(FedSparseParty, "_update", interrupted)
+    assert run("learn", *files[:2], *options([path, path]), *FIXED, "--epsilon", "1")[0] == 130
+    held = json.loads(run("ledger", "show", path, "--json")[1])
+    exported = [json.loads(line) for line in run("ledger", "export", path)[1].splitlines()[1:]]
+    numbers = {line["scope"]: line["number"] for line in exported if line["kind"] == "reserve"}
+    code, out, _ = run("ledger", "show", path)
+    verified = run("ledger", "verify", path)[1]
+    for name in ("north", "south"):
+        (entry,) = held["data_sets"][name]["unfinished"]
+        assert entry["number"] == numbers[name] and entry["sequence"] == 1
+        assert f"entry {numbers[name]}, of '{name}': 'Fed-Sparse-BNSL" in out
+        assert f"note: entry {numbers[name]} ('{name}' 1): 'Fed-Sparse-BNSL" in verified
+    assert code == 0 and held["head"].startswith(f"{held['entries']}:")
+
+
+def test_a_snapshot_is_the_ledger_without_the_file(tmp_path: Path) -> None:
+    from dp_accounting import GaussianDpEvent
+
+    from privfcd import Budget
+    from privfcd.accounting.ledger_tools import init_ledger, open_ledger, snapshot
+    from privfcd.errors import BudgetExceeded, InvalidParameter
+
+    path = tmp_path / "a.sqlite"
+    for name, budget in (("rho", Budget(rho=1.0)), ("both", Budget(epsilon=5, delta=1e-5)), ("open", None)):
+        init_ledger(path, name, budget)
+    open_ledger(path, "rho").charge(GaussianDpEvent(1.0))  # rho = 1/2
+    open_ledger(path, "both").charge(GaussianDpEvent(20.0))  # opens the adaptive slice
+    open_ledger(path, "open").charge(GaussianDpEvent(1.0))
+    before = open_ledger(path, "rho").head()
+    for name in ("rho", "both", "open"):
+        real, copy = open_ledger(path, name), snapshot(path, name)
+        assert copy.budget == real.budget and copy.left() == real.left() and copy.open == real.open
+        assert copy.spent_units() == real.spent_units() and copy.name == name
+    copy = snapshot(path, "rho")
+    copy.charge(GaussianDpEvent(1.0))
+    with pytest.raises(BudgetExceeded):
+        copy.charge(GaussianDpEvent(1.0))
+    assert open_ledger(path, "rho").head() == before
+    with pytest.raises(InvalidParameter, match="'nobody'"):
+        snapshot(path, "nobody")

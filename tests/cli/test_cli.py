@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 import privfcd
-from privfcd.cli import learn as learn_module
+import privfcd.cli.progress as progress_module
 from privfcd.graphs import read_graph
 
 Run = Callable[..., tuple[int, str, str]]
@@ -125,7 +125,8 @@ def test_progress_is_shown_on_a_terminal_only(
     def terminal(*, stderr: bool = False) -> Console:
         return Console(stderr=stderr, force_terminal=True, width=150)
 
-    monkeypatch.setattr(learn_module, "console", terminal)
+    monkeypatch.setenv("TERM", "xterm")
+    monkeypatch.setattr(progress_module, "console", terminal)
     code, _, err = run(*words)
     assert code == 0 and "12/12" in err and "SHD 0" in err and "0% of the run's budget left" in err
     assert run(*words, "--json")[2] == ""

@@ -1,0 +1,116 @@
+"""The commands' classes: options in sections, refusals in the shell's words, and sub-commands that are imported late."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from importlib import import_module
+from typing import Any, TypeVar
+
+import click
+
+from privfcd.cli.flags import in_shell_words
+from privfcd.errors import InvalidParameter
+
+Function = TypeVar("Function", bound=Callable[..., Any])
+
+OTHER = "Other options"
+HELP_NAMES: dict[str, Any] = {"help_option_names": ["-h", "--help"]}
+
+
+class Option(click.Option):
+    """An option with the section of the help that it stands in."""
+
+    def __init__(self, *arguments: Any, section: str = "Options", **more: Any) -> None:
+        super().__init__(*arguments, **more)
+        self.section = section
+
+
+def option(*declarations: str, **more: Any) -> Callable[[Function], Function]:
+    """Add an `Option` to a command; as `click.option`, with `section`."""
+    return click.option(*declarations, cls=Option, **more)
+
+
+class Argument(click.Argument):
+    """An argument that may come from a configuration too, in all versions of click 8."""
+
+    def consume_value(self, ctx: click.Context, opts: Mapping[str, Any]) -> tuple[Any, click.core.ParameterSource]:
+        """Return the value, and where it comes from; none given is not an empty list."""
+        return super().consume_value(ctx, {name: value for name, value in opts.items() if value or name != self.name})
+
+
+class Command(click.Command):
+    """A command whose help has a section for each kind of option."""
+
+    def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Write the options, section by section in the order in which sections first appear, other ones last."""
+        sections: dict[str, list[tuple[str, str]]] = {}
+        for parameter in self.get_params(ctx):
+            record = parameter.get_help_record(ctx) if isinstance(parameter, click.Option) else None
+            if record is not None:
+                sections.setdefault(getattr(parameter, "section", OTHER), []).append(record)
+        for title in sorted(sections, key=lambda title: title == OTHER):
+            with formatter.section(title):
+                formatter.write_dl(sections[title])
+
+    def invoke(self, ctx: click.Context) -> Any:
+        """Run the command; what it refuses is named as it is written in the shell."""
+        try:
+            return super().invoke(ctx)
+        except InvalidParameter as error:
+            error.args = (in_shell_words(str(error), ctx), *error.args[1:])
+            raise
+
+
+class Group(click.Group):
+    """A group of such commands."""
+
+    command_class = Command
+    group_class = type
+
+
+class LazyGroup(Group):
+    """The group at the top: its commands are imported when they are called, and its help is a screen.
+
+    Parameters
+    ----------
+    places : mapping of str to str
+        Where each command is: `module:name`.
+    sections : sequence of (title, rows)
+        The help: each row has the words of a command and what it does.
+    ending : sequence of str
+        Lines that end the help.
+    """
+
+    def __init__(
+        self,
+        *arguments: Any,
+        places: Mapping[str, str],
+        sections: Sequence[tuple[str, Sequence[tuple[str, str]]]],
+        ending: Sequence[str] = (),
+        **more: Any,
+    ) -> None:
+        super().__init__(*arguments, **more)
+        self.places, self.sections, self.ending = places, sections, ending
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        """Return the commands' names, without importing them."""
+        return list(self.places)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        """Return a command, imported now."""
+        place = self.places.get(cmd_name)
+        if place is None:
+            return None
+        module, _, name = place.partition(":")
+        found: click.Command = getattr(import_module(module), name)
+        return found
+
+    def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Write the sections and how to go on; compact, so that all fits a terminal of 80 columns and 24 lines."""
+        width = max(len(words) for _, rows in self.sections for words, _ in rows)
+        formatter.write_paragraph()
+        for title, rows in self.sections:
+            formatter.write(f"{title}\n")
+            formatter.write("".join(f"  {words:<{width}}  {text}\n" for words, text in rows))
+        formatter.write_paragraph()
+        formatter.write("".join(f"{line}\n" for line in self.ending))

@@ -1,0 +1,107 @@
+"""privfcd moments show, and how moments are printed."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from privfcd.cli.commands import Command, option
+from privfcd.cli.options import OUTPUT, json_option
+from privfcd.cli.output import console, jsonable, print_json, say, significant
+from privfcd.cli.results import print_privacy
+
+if TYPE_CHECKING:
+    from privfcd.accounting import PrivacyReport
+    from privfcd.moments import Moments
+
+
+@click.command(cls=Command)
+@click.argument("file", type=click.Path())
+@option("--matrix", is_flag=True, section=OUTPUT, help="Print the matrix too.")
+@json_option
+def show(file: str, matrix: bool, as_json: bool) -> None:
+    """Show what a file of moments holds: rows, columns, noise, the rule it was made by and what it cost.
+
+    \b
+    Examples:
+      privfcd moments show m.npz
+      privfcd moments show m.npz --json
+    """
+    from privfcd.moments import load_moments
+
+    stored = load_moments(file)
+    if as_json:
+        summary = moments_summary(stored.parts, stored.privacy_report, stored.rule)
+        if matrix:
+            summary["matrices"] = [part.matrix.tolist() for part in stored.parts]
+        print_json(summary)
+        return
+    print_moments(stored.parts, stored.privacy_report, stored.rule)
+    if matrix:
+        _print_matrix(stored.parts)
+
+
+def moments_summary(parts: Sequence[Moments], reports: Sequence[PrivacyReport], rule: dict[str, Any]) -> dict[str, Any]:
+    import numpy as np
+
+    return {
+        "columns": list(parts[0].columns),
+        "parts": [
+            {
+                "rows": part.rows,
+                "exact": part.exact,
+                "median noise sd": 0.0 if part.noise_sd is None else float(np.median(part.noise_sd)),
+                "mean": None if part.mean is None else part.mean.tolist(),
+            }
+            for part in parts
+        ],
+        "rule": jsonable(rule),
+        "privacy": [report.as_dict() for report in reports],
+    }
+
+
+def print_moments(parts: Sequence[Moments], reports: Sequence[PrivacyReport], rule: dict[str, Any]) -> None:
+    from rich.table import Table
+
+    from privfcd.errors import InvalidParameter
+    from privfcd.moments import pooled
+
+    rows = ", ".join(f"{part.rows:,}" for part in parts)
+    say(f"Second moments of {len(parts[0].columns)} columns from {len(parts)} part(s) of {rows} rows")
+    try:
+        whole = pooled(parts)
+    except InvalidParameter:
+        say("The parts have means of their own taken off and cannot be pooled")
+    else:
+        table = Table(title="Columns, all parts together", title_justify="left")
+        table.add_column("column")
+        for heading in ("second moment", "noise sd", "effective rows"):
+            table.add_column(heading, justify="right")
+        effective = whole.effective_rows()
+        for j, name in enumerate(whole.columns):
+            sd = 0.0 if whole.noise_sd is None else float(whole.noise_sd[j, j])
+            numbers = (float(whole.matrix[j, j]), sd, float(effective[j, j]))
+            table.add_row(name, *(significant(value, 4) for value in numbers))
+        console().print(table)
+    for name, value in rule.items():
+        say(f"{name}: {_short(value)}")
+    if reports:
+        print_privacy(reports)
+
+
+def _print_matrix(parts: Sequence[Moments]) -> None:
+    for number, part in enumerate(parts, start=1):
+        say(f"Matrix of part {number}, columns {', '.join(part.columns)}:")
+        for row in part.matrix:
+            say("  " + " ".join(significant(float(value)) for value in row))
+
+
+def _short(value: Any) -> str:
+    """Return numbers with few digits, for people."""
+    if isinstance(value, dict):
+        return "; ".join(f"{name} {_short(item)}" for name, item in value.items())
+    if isinstance(value, list | tuple):
+        return ", ".join(_short(item) for item in value)
+    return significant(value, 4) if isinstance(value, float) else str(value)

@@ -1,0 +1,68 @@
+"""`--dry-run`: the plan of a run or of a release, printed."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from privfcd.cli.output import print_json
+from privfcd.cli.progress import progress
+
+if TYPE_CHECKING:
+    from privfcd.data import PrivateTable
+
+
+def print_plan(
+    model: Any, tables: Sequence[PrivateTable], configuration: dict[str, Any], *, as_json: bool, quiet: bool
+) -> None:
+    """Print what a run of `model` on these tables would release and cost; nothing is charged, no row is read."""
+    from privfcd.planning import plan_run
+
+    with progress("plan", quiet=quiet):
+        plan = plan_run(model, tables)
+    if as_json:
+        print_json({"dry_run": True, **plan.as_dict(), "configuration": configuration})
+    else:
+        click.echo(str(plan))
+
+
+def print_release_plan(
+    asked: Mapping[str, Any],
+    tables: Sequence[PrivateTable],
+    configuration: dict[str, Any],
+    *,
+    as_json: bool,
+    quiet: bool,
+) -> None:
+    """Print the same for `release_moments` with these options."""
+    from privfcd.algorithms.base import Estimator
+    from privfcd.algorithms.release import release_moments
+
+    class MomentsRelease(Estimator):
+        """The release with an estimator's face, as plans are made of."""
+
+        def __init__(
+            self,
+            release: str = "auto",
+            row_norm: float | None = None,
+            center: bool = False,
+            sum: str = "per-party",
+            epsilon: float | None = None,
+            delta: float | None = None,
+        ) -> None:
+            self.release, self.row_norm, self.center, self.sum = release, row_norm, center, sum
+            self.epsilon, self.delta = epsilon, delta
+
+        def fit(self, source: list[PrivateTable]) -> MomentsRelease:
+            """Release."""
+            options = self.get_params()
+            method = options.pop("release")
+            released = release_moments(source, method=None if method == "auto" else method, **options)
+            self.bytes_exchanged_ = released.bytes_exchanged
+            return self
+
+    options = {name: value for name, value in asked.items() if name != "method"}
+    model = MomentsRelease(asked["method"] or "auto", **options)
+    print_plan(model, tables, configuration, as_json=as_json, quiet=quiet)

@@ -1,0 +1,154 @@
+"""Values with a structure on the command line: `--set name=value` for a method's own parameters, and `--bounds`."""
+
+from __future__ import annotations
+
+import inspect
+import tomllib
+import types
+import typing
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import click
+
+from privfcd.errors import InvalidParameter
+
+NAMED = ("epsilon", "delta", "center")
+"""Parameters of estimators that have a flag of their own on every command, and are not for `--set`."""
+
+
+class Setting(click.ParamType):  # type: ignore[type-arg]
+    """`name=value`; the value as in TOML (0.5, true, [1, 2], {a = 2}), `none`, or else a text."""
+
+    name = "name=value"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> tuple[str, Any]:
+        """Return (name, value)."""
+        if isinstance(value, tuple):
+            return value[0].replace("-", "_"), value[1]
+        name, sign, text = value.partition("=")
+        if not sign or not name.strip():
+            self.fail(f"{value!r} must be name=value, such as alpha=0.05", param, ctx)
+        return name.strip().replace("-", "_"), from_text(text.strip())
+
+
+class Bounds(click.ParamType):  # type: ignore[type-arg]
+    """One number for all columns, or `column=number,...`."""
+
+    name = "bounds"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float | dict[str, float]:
+        """Return the number, or one for each column."""
+        if isinstance(value, dict):
+            return {column: float(number) for column, number in value.items()}
+        try:
+            return float(value)
+        except ValueError:
+            pass
+        found: dict[str, float] = {}
+        for each in value.split(","):
+            column, sign, number = each.rpartition("=")
+            try:
+                found[column.strip()] = float(number)
+            except ValueError:
+                sign = ""
+            if not sign or not column.strip():
+                self.fail(f"{value!r} must be a number, or column=number,column=number,...", param, ctx)
+        return found
+
+
+def from_text(text: str) -> Any:
+    """Return a value as TOML reads it, None for `none`, or the text itself."""
+    if text.lower() == "none":
+        return None
+    try:
+        return tomllib.loads(f"value = {text}")["value"]
+    except tomllib.TOMLDecodeError:
+        return text
+
+
+def setting_words(name: str, value: Any) -> str:
+    """Return `name=value` such that `Setting` reads the same again."""
+    return f"{name}={_toml(value, top=True)}"
+
+
+def _toml(value: Any, *, top: bool = False) -> str:
+    match value:
+        case None:
+            return "none"
+        case bool():
+            return "true" if value else "false"
+        case str():
+            quoted = '"' + value.replace("\\", "\\\\").replace('"', '\\"') + '"'
+            return value if top and from_text(value) == value else quoted
+        case Mapping():
+            return "{" + ", ".join(f"{_toml(str(key))} = {_toml(item)}" for key, item in value.items()) + "}"
+        case Sequence():
+            return "[" + ", ".join(_toml(item) for item in value) + "]"
+    return repr(value)
+
+
+def checked_settings(method: str, kind: type, settings: Mapping[str, Any]) -> dict[str, Any]:
+    """Return parameters of an estimator, each of a type that its signature has.
+
+    Raises
+    ------
+    InvalidParameter
+        The estimator does not have the parameter, or the value is of another type.
+    """
+    hints = _hints(kind)
+    answer: dict[str, Any] = {}
+    for name, value in settings.items():
+        if name in NAMED:
+            raise InvalidParameter(f"--set {name} must be given as --{name}")
+        if name not in hints:
+            known = ", ".join(each for each in hints if each not in NAMED)
+            raise InvalidParameter(f"--set {name} does not belong to --method {method}; its parameters are {known}")
+        fits, converted = _fitted(value, hints[name])
+        if not fits:
+            raise InvalidParameter(f"--set {name} must be {_accepted(hints[name])}, got {value!r}")
+        answer[name] = converted
+    return answer
+
+
+def _hints(kind: type) -> dict[str, Any]:
+    """Return the types of an estimator's parameters."""
+    found = typing.get_type_hints(kind.__init__)  # type: ignore[misc]
+    return {name: found.get(name, Any) for name in inspect.signature(kind.__init__).parameters if name != "self"}  # type: ignore[misc]
+
+
+def _fitted(value: Any, hint: Any) -> tuple[bool, Any]:
+    """Return whether a value is of a type, and the value as that type has it."""
+    origin, arguments = typing.get_origin(hint), typing.get_args(hint)
+    if origin in (typing.Union, types.UnionType):
+        found = [made for fits, made in (_fitted(value, each) for each in arguments) if fits]
+        return (True, found[0]) if found else (False, value)
+    if origin is typing.Literal:
+        return value in arguments, value
+    if hint is type(None) or value is None:
+        return hint is type(None) and value is None, value
+    if origin is not None and isinstance(origin, type) and issubclass(origin, Mapping):
+        return isinstance(value, Mapping) and all(_fitted(each, arguments[1])[0] for each in value.values()), value
+    if origin is not None and isinstance(origin, type) and issubclass(origin, Sequence):
+        return isinstance(value, list | tuple) and all(_fitted(each, arguments[0])[0] for each in value), value
+    if hint is float:
+        fits = isinstance(value, int | float) and not isinstance(value, bool)
+        return fits, float(value) if fits else value
+    if hint in (int, bool, str):
+        return isinstance(value, hint) and (hint is bool or not isinstance(value, bool)), value
+    return hint is Any, value
+
+
+def _accepted(hint: Any) -> str:
+    """Return a type in words."""
+    origin, arguments = typing.get_origin(hint), typing.get_args(hint)
+    if origin in (typing.Union, types.UnionType):
+        return " or ".join(dict.fromkeys(_accepted(each) for each in arguments))
+    if origin is typing.Literal:
+        return "one of " + ", ".join(map(str, arguments))
+    if origin is not None and isinstance(origin, type) and issubclass(origin, Mapping):
+        return "a table {column = value}"
+    if origin is not None and isinstance(origin, type) and issubclass(origin, Sequence):
+        return "a list [value, ...]"
+    words = {float: "a number", int: "a whole number", bool: "true or false", str: "a text", type(None): "none"}
+    return words.get(hint, getattr(hint, "__name__", str(hint)))

@@ -52,6 +52,7 @@ _HOMES = {
         "save_moments",
     ],
     "algorithms": [
+        "EdgeStability",
         "EqualVarianceSearch",
         "FedACD",
         "FedBNSL",
@@ -62,12 +63,25 @@ _HOMES = {
         "PC",
         "PERI",
         "PersonalWeights",
+        "edge_stability",
         "order_search",
         "personalise",
         "personalise_for_owner",
         "release_moments",
     ],
+    "graphs": [
+        "from_causal_learn",
+        "from_pgmpy",
+        "graph_svg",
+        "read_graph",
+        "to_causal_learn",
+        "to_pgmpy",
+        "write_graph",
+    ],
     "learning": ["learn"],
+    "planning": ["plan_run"],
+    "run_plan": ["RunPlan"],
+    "reports": ["draw_graph", "report_html", "write_report"],
     "audits": [
         "AuditReport",
         "Claim",
@@ -92,6 +106,7 @@ _HOMES = {
 }
 _HOME_OF = {name: module for module, names in _HOMES.items() for name in names}
 _MODULES = {"metrics": "privfcd.graphs.metrics", "simulate": "privfcd.data.simulate"}
+_RENAMED: dict[str, Renamed] = {}  # former names; see privfcd.deprecation
 
 __all__ = ["__version__", *sorted([*_HOME_OF, *_MODULES])]
 
@@ -113,11 +128,13 @@ if TYPE_CHECKING:
     from privfcd.algorithms import NOTEARS as NOTEARS
     from privfcd.algorithms import PC as PC
     from privfcd.algorithms import PERI as PERI
+    from privfcd.algorithms import EdgeStability as EdgeStability
     from privfcd.algorithms import EqualVarianceSearch as EqualVarianceSearch
     from privfcd.algorithms import FedACD as FedACD
     from privfcd.algorithms import FedBNSL as FedBNSL
     from privfcd.algorithms import FedSparseBNSL as FedSparseBNSL
     from privfcd.algorithms import PersonalWeights as PersonalWeights
+    from privfcd.algorithms import edge_stability as edge_stability
     from privfcd.algorithms import order_search as order_search
     from privfcd.algorithms import personalise as personalise
     from privfcd.algorithms import personalise_for_owner as personalise_for_owner
@@ -137,6 +154,7 @@ if TYPE_CHECKING:
     from privfcd.data import load_network as load_network
     from privfcd.data import simulate as simulate
     from privfcd.data import table_moments as table_moments
+    from privfcd.deprecation import Renamed
     from privfcd.errors import BudgetExceeded as BudgetExceeded
     from privfcd.errors import ConvergenceFailure as ConvergenceFailure
     from privfcd.errors import InvalidParameter as InvalidParameter
@@ -144,7 +162,14 @@ if TYPE_CHECKING:
     from privfcd.errors import LedgerCorrupt as LedgerCorrupt
     from privfcd.errors import PartyFailed as PartyFailed
     from privfcd.errors import PrivfcdError as PrivfcdError
+    from privfcd.graphs import from_causal_learn as from_causal_learn
+    from privfcd.graphs import from_pgmpy as from_pgmpy
+    from privfcd.graphs import graph_svg as graph_svg
     from privfcd.graphs import metrics as metrics
+    from privfcd.graphs import read_graph as read_graph
+    from privfcd.graphs import to_causal_learn as to_causal_learn
+    from privfcd.graphs import to_pgmpy as to_pgmpy
+    from privfcd.graphs import write_graph as write_graph
     from privfcd.learning import learn as learn
     from privfcd.mechanisms import AnalyticGaussian as AnalyticGaussian
     from privfcd.mechanisms import Gaussian as Gaussian
@@ -162,6 +187,11 @@ if TYPE_CHECKING:
     from privfcd.moments import load_moments as load_moments
     from privfcd.moments import pooled as pooled
     from privfcd.moments import save_moments as save_moments
+    from privfcd.planning import plan_run as plan_run
+    from privfcd.reports import draw_graph as draw_graph
+    from privfcd.reports import report_html as report_html
+    from privfcd.reports import write_report as write_report
+    from privfcd.run_plan import RunPlan as RunPlan
 
 
 def __getattr__(name: str) -> Any:
@@ -170,7 +200,9 @@ def __getattr__(name: str) -> Any:
     elif name in _HOME_OF:
         value = getattr(import_module(f"privfcd.{_HOME_OF[name]}"), name)
     else:
-        raise AttributeError(f"module 'privfcd' has no attribute {name!r}")
+        from privfcd.deprecation import renamed_name
+
+        return renamed_name(__name__, name, _RENAMED)
     globals()[name] = value
     return value
 

@@ -13,7 +13,10 @@ import pytest
 
 import privfcd
 
-HEAVY = ("dp_accounting", "opendp", "pandas", "matplotlib", "scipy", "numba", "networkx", "numpy", "rich")
+HEAVY = (
+    *("numpy", "scipy", "pandas", "networkx", "dp_accounting", "matplotlib", "opendp", "numba", "polars", "pyarrow"),
+    *("jinja2", "rich", "click", "flwr", "sklearn", "causallearn", "pgmpy"),
+)
 
 
 def output_of(code: str) -> str:
@@ -24,21 +27,30 @@ def output_of(code: str) -> str:
 
 def loaded_after(statement: str) -> set[str]:
     """Return which heavy packages a fresh interpreter has loaded after a statement."""
-    code = f"{statement}\nimport sys\nprint(*[name for name in {HEAVY!r} if name in sys.modules])"
-    return set(output_of(code).split())
+    code = f"{statement}\nimport sys\nprint(chr(10) + ' '.join(name for name in {HEAVY!r} if name in sys.modules))"
+    return set(output_of(code).splitlines()[-1].split())
 
 
 def test_importing_the_package_loads_nothing_heavy() -> None:
     assert loaded_after("import privfcd; dir(privfcd); privfcd.__version__") == set()
 
 
-def test_the_command_line_loads_little_before_it_is_asked() -> None:
-    assert not loaded_after("import privfcd.cli") & {"dp_accounting", "opendp", "pandas", "matplotlib", "scipy"}
+def test_help_and_refusals_load_nothing_heavy_but_click() -> None:
+    """What keeps `privfcd --help` quick; the clock is the benchmark's (`python -m privfcd.studies bench startup`)."""
+    for words in (["--help"], ["--version"], ["nonsense"], []):
+        statement = f"try:\n    from privfcd.cli import main; main({words!r})\nexcept SystemExit: pass"
+        assert loaded_after(statement) == {"click"}, words
+
+
+def test_the_help_of_a_command_loads_no_science() -> None:
+    for command in ("learn", "demo", "noise", "ledger", "audit"):
+        statement = f"try:\n    from privfcd.cli import main; main([{command!r}, '--help'])\nexcept SystemExit: pass"
+        assert not loaded_after(statement) & {"scipy", "pandas", "matplotlib", "opendp", "numba", "polars", "sklearn"}
 
 
 def test_tables_and_estimators_need_no_pandas_opendp_or_matplotlib() -> None:
     loaded = loaded_after("import privfcd; privfcd.FedSparseBNSL, privfcd.PrivateTable, privfcd.learn, privfcd.Budget")
-    assert not loaded & {"opendp", "pandas", "matplotlib", "numba"}
+    assert not loaded & {"opendp", "pandas", "polars", "pyarrow", "matplotlib", "numba", "jinja2", "rich", "sklearn"}
 
 
 @pytest.mark.parametrize("name", privfcd.__all__)

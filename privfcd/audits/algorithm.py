@@ -155,6 +155,11 @@ def audit_algorithm(
     AlgorithmReport
         `mu_bound` stands beside the mu of the Gaussian mechanism that leaks as much as was charged, if all charges are
         Gaussian or selections; it is model-based.
+
+    Raises
+    ------
+    InvalidParameter
+        A parameter is outside what is accepted, or the subject or its tables cannot be audited in this way.
     """
     began = time.perf_counter()
     runs = checks.count("runs", runs, least=_LEAST_RUNS)
@@ -191,7 +196,14 @@ def replay_scores(
 ) -> Scores:
     """Return the log-likelihood ratios, table 1 over table 0, of runs on table 0 and on table 1.
 
-    For bounds of one's own, such as `mu_bound` or `zcdp_bound`. Parameters as for `audit_algorithm`.
+    For bounds of one's own, such as `mu_bound` or `zcdp_bound`.
+
+    Parameters
+    ----------
+    subject, tables, runs
+        As of `audit_algorithm`.
+    seed, canary, coordinator, workers, on_progress
+        As of `audit_algorithm`.
     """
     task = make_task(subject, tables, canary, None, 0, coordinator, None)
     return _replayed(task, checks.count("runs", runs), checks.count("seed", seed, least=0), workers, on_progress)

@@ -58,7 +58,17 @@ def epsilon_bound_all(
 def mu_bound_all(
     scores0: ArrayLike, scores1: ArrayLike, confidence: float = 0.95, method: Method = "bonferroni"
 ) -> Bound:
-    """Return a lower bound on mu, the largest over all thresholds; parameters as for `epsilon_bound_all`."""
+    """Return a lower bound on mu, the largest over all thresholds.
+
+    Parameters
+    ----------
+    scores0, scores1 : array of shape (runs,)
+        Scores of independent runs on each of two neighbouring tables.
+    confidence : float
+        In (0, 1).
+    method : `"bonferroni"` or `"dkw"`
+        See the module.
+    """
 
     def mu(tpr: Array, fpr: Array) -> Array:
         with np.errstate(invalid="ignore"):
@@ -75,7 +85,19 @@ def curve_test_all(
     confidence: float = 0.95,
     method: Method = "bonferroni",
 ) -> Bound:
-    """Return the largest margin over `curve` (above 0: refuted); parameters as for `epsilon_bound_all`."""
+    """Return the largest margin over `curve`; above 0, `curve` is refuted.
+
+    Parameters
+    ----------
+    scores0, scores1 : array of shape (runs,)
+        Scores of independent runs on each of two neighbouring tables.
+    curve : function of an array
+        The largest true-positive rate at each false-positive rate, for both directions: `Claim.curve`.
+    confidence : float
+        In (0, 1).
+    method : `"bonferroni"` or `"dkw"`
+        See the module.
+    """
     return _largest(scores0, scores1, lambda tpr, fpr: tpr - curve(fpr), confidence, method)
 
 

@@ -41,14 +41,30 @@ _MIDDLE_RANKS = 33
 
 
 def clopper_pearson_lower(successes: ArrayLike, trials: ArrayLike, alpha: float) -> Array:
-    """Return the exact lower confidence bound on a probability: above it at most a share `alpha` of the time."""
+    """Return the exact lower confidence bound on a probability: above it at most a share `alpha` of the time.
+
+    Parameters
+    ----------
+    successes, trials : array of whole numbers
+        Of one shape; 0 <= successes <= trials.
+    alpha : float
+        In (0, 1).
+    """
     k, n = _counts(successes, trials)
     alpha = checks.fraction("alpha", alpha)
     return np.where(k > 0, betaincinv(np.maximum(k, 1), n - k + 1, alpha), 0.0)
 
 
 def clopper_pearson_upper(successes: ArrayLike, trials: ArrayLike, alpha: float) -> Array:
-    """Return the exact upper confidence bound on a probability: below it at most a share `alpha` of the time."""
+    """Return the exact upper confidence bound on a probability: below it at most a share `alpha` of the time.
+
+    Parameters
+    ----------
+    successes, trials : array of whole numbers
+        Of one shape; 0 <= successes <= trials.
+    alpha : float
+        In (0, 1).
+    """
     k, n = _counts(successes, trials)
     alpha = checks.fraction("alpha", alpha)
     return np.where(k < n, betainccinv(k + 1, np.maximum(n - k, 1), alpha), 1.0)
@@ -205,7 +221,19 @@ def roc(scores0: Array, scores1: Array) -> tuple[Array, Array]:
 
 @dataclass(frozen=True)
 class Bound:
-    """A certified bound, the attack behind it and that attack's rates on the runs that did not choose it."""
+    """A certified bound, the attack behind it and that attack's rates on the runs that did not choose it.
+
+    Attributes
+    ----------
+    value : float
+        The bound.
+    attack : Attack
+        When it fires, and what it then says.
+    rates : Rates
+        How often it fired on each table.
+    confidence : float
+        Probability with which the bound holds.
+    """
 
     value: float
     attack: Attack
@@ -237,7 +265,15 @@ def epsilon_bound(
 
 
 def mu_bound(scores0: ArrayLike, scores1: ArrayLike, confidence: float = 0.95, pilot: float = PILOT) -> Bound:
-    """Return a lower bound on the mu of Gaussian differential privacy; parameters as for `epsilon_bound`."""
+    """Return a lower bound on the mu of Gaussian differential privacy that holds with probability `confidence`.
+
+    Parameters
+    ----------
+    scores0, scores1 : array of shape (runs,)
+        Scores of independent runs on each of two neighbouring tables.
+    confidence, pilot : float
+        In (0, 1); `pilot` is the share of the runs that chooses the attack.
+    """
     return _bound(scores0, scores1, mu_objective, mu_from_rates, confidence, pilot)
 
 
@@ -252,8 +288,12 @@ def curve_test(
 
     Parameters
     ----------
+    scores0, scores1 : array of shape (runs,)
+        Scores of independent runs on each of two neighbouring tables.
     curve : function of an array
         The largest true-positive rate at each false-positive rate, for both directions: `Claim.curve`.
+    confidence, pilot : float
+        In (0, 1); `pilot` is the share of the runs that chooses the attack.
     """
     return _bound(
         scores0,

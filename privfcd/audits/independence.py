@@ -55,6 +55,16 @@ def check_independence(first: ArrayLike, second: ArrayLike, level: float = 1e-6)
         Released minus exact values, at least 5 of each; Gaussian in at least one of them.
     level : float
         Probability of an alarm about independent noise, in (0, 1).
+
+    Returns
+    -------
+    IndependenceReport
+        The correlation that was found, and whether noise that is independent would show it.
+
+    Raises
+    ------
+    InvalidParameter
+        The residuals are not of one shape, too few, or `level` is out of range.
     """
     level = checks.fraction("level", level)
     one, two = (np.asarray(values, dtype=float).ravel() for values in (first, second))

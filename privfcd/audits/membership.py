@@ -73,6 +73,11 @@ def membership_test(moments: Array, reference: Array, members: Array, outsiders:
     rows : int
         n, how many rows are behind `moments`.
 
+    Returns
+    -------
+    MembershipReport
+        How well the scores tell members from outsiders.
+
     Raises
     ------
     InvalidParameter

@@ -138,6 +138,16 @@ def audit_one_run(
         Length of the records; by default the norm of the declared bounds.
     claim, delta, confidence, noise, seed
         As for `audit_algorithm`.
+
+    Returns
+    -------
+    OneRunReport
+        Lower bounds beside the claim.
+
+    Raises
+    ------
+    InvalidParameter
+        A parameter is outside what is accepted, or the subject releases no moments.
     """
     began = time.perf_counter()
     template = Template.of(table)

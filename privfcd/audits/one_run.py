@@ -38,7 +38,21 @@ _LARGEST_EPSILON = 60.0
 
 
 def one_run_p_value(canaries: int, guesses: int, correct: int, epsilon: float, delta: float = 0.0) -> float:
-    """Return the largest probability of at least `correct` right guesses under (epsilon, delta)-DP."""
+    """Return the largest probability of at least `correct` right guesses under (epsilon, delta)-DP.
+
+    Parameters
+    ----------
+    canaries : int
+        m: how many independent fair coins there were.
+    guesses : int
+        r: how many were guessed, a number fixed before the output was seen.
+    correct : int
+        v: how many guesses are right.
+    epsilon : float
+        At least 0.
+    delta : float
+        In [0, 1).
+    """
     _check(canaries, guesses, correct)
     epsilon, delta = checks.non_negative("epsilon", epsilon), checks.delta("delta", delta)
     share = 1 / (1 + math.exp(-epsilon))
@@ -73,7 +87,19 @@ def one_run_epsilon(canaries: int, guesses: int, correct: int, delta: float = 0.
 
 
 def one_run_mu(canaries: int, guesses: int, correct: int, confidence: float = 0.95) -> float:
-    """Return a lower bound on mu of Gaussian differential privacy; parameters as for `one_run_epsilon`."""
+    """Return a lower bound on mu of Gaussian differential privacy.
+
+    Parameters
+    ----------
+    canaries : int
+        m: how many independent fair coins there were.
+    guesses : int
+        r: how many were guessed, a number fixed before the output was seen.
+    correct : int
+        v: how many guesses are right.
+    confidence : float
+        In (0, 1).
+    """
     _check(canaries, guesses, correct)
     alpha = 1 - checks.fraction("confidence", confidence)
 
@@ -138,6 +164,11 @@ def one_run_bound(
         In (0, 1); divided among the shares, and between epsilon and mu.
     shares : sequence of float
         Which shares of the canaries are guessed; fixed before the output is seen.
+
+    Raises
+    ------
+    InvalidParameter
+        A parameter is outside what is accepted, or scores and coins are not of one length.
     """
     values = checked_scores("scores", scores)
     truth = np.asarray(coins)

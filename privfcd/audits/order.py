@@ -112,6 +112,16 @@ def check_order(subject: Any, table: PrivateTable) -> OrderReport:
     subject : Estimator or function of a list with one table
     table : PrivateTable
         A private table, of which only the public side is used.
+
+    Returns
+    -------
+    OrderReport
+        What was done in which order, and whether rows were read before they were paid for.
+
+    Raises
+    ------
+    InvalidParameter
+        The table has no budget.
     """
     how = subject_of(subject, "honest")
     template = Template.of(table)

@@ -72,6 +72,13 @@ def reconstruct(exchanges: Sequence[Exchange], rho2: float) -> list[Array]:
     They are exact where its answers are those of the closed form, in double precision; for other answers they are what an
     attacker gets who pretends so. The multiplier is 0 at first and is raised by rho2 (last round's B - this round's W).
 
+    Parameters
+    ----------
+    exchanges : sequence of Exchange
+        The rounds, in order.
+    rho2 : float
+        The penalty's factor, which the coordinator knows.
+
     Raises
     ------
     InvalidParameter
@@ -96,6 +103,11 @@ def added_record(before: Array, rows_before: int, after: Array, rows_after: int)
     rows_before, rows_after : int
         Their numbers of rows, public; one more or one less.
 
+    Raises
+    ------
+    InvalidParameter
+        The numbers of rows do not differ by one.
+
     Notes
     -----
     (n + 1) S' - n S = x x', whose leading eigenvector is x. Where one record was replaced by another the difference is
@@ -108,7 +120,17 @@ def added_record(before: Array, rows_before: int, after: Array, rows_after: int)
 
 
 def replaced_record(before: Array, after: Array, rows: int, known: Array) -> Array:
-    """Return the record that stands in the second run in the place of the record `known` of the first, up to its sign."""
+    """Return the record that stands in the second run in the place of the record `known` of the first, up to its sign.
+
+    Parameters
+    ----------
+    before, after : ndarray of shape (d, d)
+        Second moments X'X / n of the two runs, as `reconstruct` gives them.
+    rows : int
+        n, public.
+    known : ndarray of shape (d,)
+        The record of the first run.
+    """
     return _root(rows * (after - before) + np.outer(known, known))
 
 

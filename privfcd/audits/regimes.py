@@ -212,6 +212,11 @@ def compare_regimes(
 def regime_factors(rows: Sequence[RegimeRow]) -> list[RegimeFactor]:
     """Return the factors between Mangold 2023 and every other regime among `rows`, which must hold both of its rows.
 
+    Parameters
+    ----------
+    rows : sequence of RegimeRow
+        Of `compare_regimes`.
+
     Raises
     ------
     InvalidParameter

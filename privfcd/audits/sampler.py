@@ -158,7 +158,13 @@ def check_sampler(noise: NoiseSource, *, draws: int = 10**5, level: float = 1e-6
 
 
 def lowest_bits(outputs: Array) -> NDArray[np.int64]:
-    """Return one label for the lowest set bit and the magnitude of each double: all that the digits' audit sees."""
+    """Return one label for the lowest set bit and the magnitude of each double: all that the digits' audit sees.
+
+    Parameters
+    ----------
+    outputs : ndarray of float
+        Released values.
+    """
     mantissa, exponent = np.frexp(outputs)
     whole = np.abs(mantissa * 2.0**53).astype(np.int64)
     lowest = np.frexp((whole & -whole).astype(np.float64))[1] + exponent

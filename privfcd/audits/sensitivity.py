@@ -160,6 +160,11 @@ def search_sensitivity(
         one on n - 1 rows is multiplied by (n - 1) / n. `"plain"`: the answer on n - 1 rows, as for sums. A row: that
         row, which contributes nothing, takes the record's place; for answers that are not linear in a mean.
 
+    Returns
+    -------
+    SensitivityReport
+        The largest distance that was found, the pair of tables, and whether it refutes what is declared.
+
     Raises
     ------
     InvalidParameter

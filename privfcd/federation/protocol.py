@@ -110,5 +110,11 @@ class SparseMatrix:
 
 
 def index_bytes(d: int) -> int:
-    """Return how many bytes the index of one entry of a d x d matrix takes."""
+    """Return how many bytes the index of one entry of a d x d matrix takes.
+
+    Parameters
+    ----------
+    d : int
+        At least 1.
+    """
     return max(1, math.ceil(math.log2(d * d) / 8)) if d > 1 else 1

@@ -37,7 +37,22 @@ from privfcd.mechanisms.noise import Array, NoiseStream, finite
 
 
 def covariance_sensitivity(row_norm: float, n: int, relation: NeighboringRelation = REPLACE_ONE) -> float:
-    """Return the Frobenius sensitivity of X'X / n for rows of norm at most `row_norm`; n is public."""
+    """Return the Frobenius sensitivity of X'X / n for rows of norm at most `row_norm`; n is public.
+
+    Parameters
+    ----------
+    row_norm : float
+        Above 0, at most 1e150.
+    n : int
+        At least 1.
+    relation : dp_accounting.NeighboringRelation
+        One record replaced, or one added or removed with n kept.
+
+    Raises
+    ------
+    InvalidParameter
+        A parameter is outside what is accepted.
+    """
     row_norm = checks.non_negative("row_norm", row_norm)
     if row_norm > 1e150:
         raise checks.refuse("row_norm", row_norm, "at most 1e150")

@@ -18,6 +18,8 @@ from privfcd.studies.paper.personalisation import figure2
 from privfcd.studies.paper.privacy import figure3, figure4, figure7, figure8
 from privfcd.studies.paper.sachs import sachs
 from privfcd.studies.paper.table1 import table1
+from privfcd.studies.public.command import public
+from privfcd.studies.stability import stability
 
 
 @click.group(context_settings={"help_option_names": ["-h", "--help"]})
@@ -34,6 +36,8 @@ studies.add_command(fedacd)
 studies.add_command(iperi)
 studies.add_command(ledger)
 studies.add_command(moments)
+studies.add_command(public)
+studies.add_command(stability)
 for command in (table1, figure1, figure2, figure3, figure4, figure5, figure6, figure7, figure8, sachs):
     studies.add_command(command)
 

@@ -7,7 +7,8 @@ import time
 import click
 
 from privfcd.accounting import TightAccountant, calibrate, epsilon_of
-from privfcd.cli.output import console, json_option, print_json
+from privfcd.cli.options import json_option
+from privfcd.cli.output import console, print_json
 
 DELTA = 4e-8
 MIXES = ((2000, 2000), (100, 100), (10, 10), (1000, 0))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import click
 
-from privfcd.studies import bench_descent, bench_fedacd, bench_iperi, bench_learning
+from privfcd.studies import bench_descent, bench_fedacd, bench_iperi, bench_learning, bench_startup
 from privfcd.studies.bench_noise import main
 
 
@@ -50,4 +50,12 @@ def iperi(quick: bool) -> None:
 def fedacd(quick: bool) -> None:
     """FedACD: a Fisher's z skeleton against causal-learn's, and whole runs. Exit code 1 if an aim is missed."""
     if not bench_fedacd.main(quick):
+        raise click.exceptions.Exit(1)
+
+
+@bench.command()
+@click.option("--quick", is_flag=True, help="Three starts of each instead of eleven.")
+def startup(quick: bool) -> None:
+    """Time to import, to --help and to a first graph; what is loaded; sizes on disk. Exit code 1 if an aim is missed."""
+    if not bench_startup.main(quick):
         raise click.exceptions.Exit(1)

@@ -257,8 +257,11 @@ def private_tables(
 
     if private and epsilon is None and ledgers is None:
         raise InvalidParameter("epsilon must be given for a private run, got None; private=False runs without privacy")
-    if not private and epsilon is not None:
-        raise InvalidParameter(f"epsilon must be left out with private=False, got {epsilon!r}")
+    for name, given in (("epsilon", epsilon), ("delta", delta)):
+        if not private and given is not None:
+            raise InvalidParameter(f"{name} must be left out with private=False, got {given!r}")
+    if not isinstance(log1p, bool):
+        raise checks.refuse("log1p", log1p, "True or False")
     if epsilon is not None:
         checks.positive("epsilon", epsilon)
     if delta is not None:

@@ -6,15 +6,21 @@ import html
 import re
 from collections.abc import Iterable, Sequence
 
-_UNWRITABLE = re.compile("[^\t\n\r -\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
+_UNWRITABLE = re.compile("[^\t\n\r -\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]|[\u202a-\u202e\u2066-\u2069]")
 
 
 def escape(value: object) -> str:
     """Return `str(value)` for HTML or XML, in an element or in a quoted attribute.
 
-    Characters that XML 1.0 cannot carry become U+FFFD, so that no name makes a page unreadable.
+    Characters that XML 1.0 cannot carry become U+FFFD, so that no name makes a page unreadable, and so do those that turn
+    the direction of writing, so that none rearranges the text around it.
     """
-    return html.escape(_UNWRITABLE.sub("\ufffd", str(value)), quote=True)
+    return html.escape(writable(value), quote=True)
+
+
+def writable(value: object) -> str:
+    """Return `str(value)` with U+FFFD for what `escape` replaces, and the rest as it is."""
+    return _UNWRITABLE.sub("\ufffd", str(value))
 
 
 def table(rows: Iterable[Sequence[object]], header: Sequence[object] = (), limit: int | None = None) -> str:

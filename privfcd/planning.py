@@ -15,7 +15,7 @@ from privfcd.accounting.events import leaves
 from privfcd.accounting.units import units_to_float
 from privfcd.algorithms.base import Estimator
 from privfcd.algorithms.inputs import checked_tables, moments_given
-from privfcd.algorithms.results import table_report
+from privfcd.algorithms.results import has_noise, table_report, without_noise
 from privfcd.data.private import PrivateTable
 from privfcd.defaults import defaults_of
 from privfcd.rehearsal import Estimate, ScratchLedger, commit, estimated
@@ -25,7 +25,8 @@ __all__ = ["PartyPlan", "PlannedRelease", "RunPlan", "plan_run"]
 
 SIMULATED = "THE NOISE IS SIMULATED: whoever knows the seed can remove it, so that the run would protect nobody."
 OPEN = "NO PRIVACY for {}: tables without a budget give exact answers (epsilon = inf)."
-FREE = "Moments were paid for when they were released: learning from them costs nothing."
+FREE = "Learning from moments costs nothing: what is promised to the records is what their release promised."
+TRUSTED = "ONE NOISE for the sum over all tables: nothing is promised towards the place that sums them up."
 
 
 def plan_run(model: Estimator, tables: Any, *, rehearse: bool = True) -> RunPlan:
@@ -72,7 +73,9 @@ def plan_run(model: Estimator, tables: Any, *, rehearse: bool = True) -> RunPlan
     if moments is not None:
         parameters = defaults_of(model, tables)
         estimate = estimated(model, moments) if rehearse else None
-        return _plan(method, [], parameters, [FREE], estimate, 0.0)
+        exact = sum(not has_noise(part) for part in moments)
+        notes = [FREE, *([without_noise(exact)] if exact else [])]
+        return _plan(method, [], parameters, notes, estimate, 0.0)
     checked = checked_tables(tables)
     before = [_left_text(table) for table in checked]
     began = time.perf_counter()
@@ -182,6 +185,8 @@ def _notes(tables: Sequence[PrivateTable], model: Any) -> list[str]:
         notes.append(OPEN.format(", ".join(opened)))
     if any(not table.open and not table.noise.secure for table in tables):
         notes.append(SIMULATED)
+    if getattr(model, "sum", None) == "trusted" and len(opened) < len(tables):
+        notes.append(TRUSTED)
     why = getattr(model, "rule_", {}).get("why")
     if why:
         notes.append(f"release: {why}")

@@ -20,10 +20,12 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from dp_accounting import DpEvent
 from numpy.typing import NDArray
 
 from privfcd import checks
 from privfcd.accounting import REPLACE_ONE, Ledger, MemoryJournal, Reservation
+from privfcd.accounting.journal import Entry
 from privfcd.accounting.ledger import ADAPTIVE
 from privfcd.algorithms.base import Estimator
 from privfcd.algorithms.rounds import RoundRecord
@@ -72,12 +74,18 @@ class ScratchLedger(Ledger):
         if any(spent.values()) or caps:
             journal.post(ledger.name, "charge", "what was spent before", "", spent, caps)
         self.reserved: list[tuple[Reservation, float | None]] = []
+        self.charged_besides = False
 
     def reserve(self, plan: Any, label: str = "run", *, delta: float | None = None) -> Reservation:
         """See `Ledger.reserve`."""
         reservation = super().reserve(plan, label, delta=delta)
         self.reserved.append((reservation, delta))
         return reservation
+
+    def charge(self, event: DpEvent, label: str = "release", *, request: str = "") -> Entry:
+        """See `Ledger.charge`: what is charged besides the reservation is in no plan."""
+        self.charged_besides = True
+        return super().charge(event, label, request=request)
 
     def note_rows(self, rows: NDArray[np.float64]) -> tuple[str, ...]:
         """See `Ledger.note_rows`: synthetic rows are not worth remembering."""
@@ -125,10 +133,10 @@ def commit(model: Estimator, tables: Sequence[PrivateTable]) -> Committed:
     except RowsWanted:
         pass
     for ledger in ledgers:
-        if len(ledger.reserved) != 1:
+        if len(ledger.reserved) != 1 or ledger.charged_besides:
             raise InvalidParameter(
-                f"model must reserve its whole run once before it reads a row, which {type(model).__name__} does not on "
-                f"{ledger.name!r}: its cost cannot be planned"
+                f"model must reserve its whole run once, and charge nothing else, before it reads a row, which "
+                f"{type(model).__name__} does not on {ledger.name!r}: its cost cannot be planned"
             )
     return Committed(ledgers, copy)
 

@@ -10,6 +10,7 @@ from typing import Any
 
 from privfcd.accounting.privacy_report import rounded_up
 from privfcd.markup import bullets, card, folded, preformatted, table
+from privfcd.reports.html.wording import rounded_down
 
 _KINDS = {"GaussianDpEvent": "Gaussian", "LaplaceDpEvent": "Laplace", "BoundedRangeDpEvent": "exponential mechanism"}
 
@@ -27,7 +28,6 @@ class PlannedRelease:
     count : int
         How many are paid for.
     noise_multiplier : float or None
-        The noise's scale in units of the sensitivity; of a selection that of its Gumbel noise; 0 for exact answers, None
         The noise's scale in units of the sensitivity; of a selection that of its Gumbel noise; 0 for exact answers, None
         where the event does not say.
     share : float or None
@@ -50,7 +50,7 @@ class PlannedRelease:
         if self.noise_multiplier == 0:
             return "none: exact"
         kind = next((words for name, words in _KINDS.items() if self.event.startswith(name)), "noise")
-        return f"{kind}, {self.noise_multiplier:.4g} x sensitivity"
+        return f"{kind}, {rounded_down(self.noise_multiplier, 4)} x sensitivity"
 
 
 @dataclass(frozen=True)

@@ -256,6 +256,18 @@ def test_what_cannot_be_planned_is_refused() -> None:
     with pytest.raises(InvalidParameter, match="must reserve its whole run once"):
         plan_run(Careless(), tables_of(_fresh))
 
+    class Sly(Careless):
+        """Its reservation is not all that it charges."""
+
+        def fit(self, tables: list[pf.PrivateTable]) -> Sly:
+            for table in tables:
+                table.ledger.reserve([PlanPart("answers", gaussian_event(1.0, 20.0), 3)])
+                table.ledger.charge(gaussian_event(1.0, 20.0), "one more")
+            return self
+
+    with pytest.raises(InvalidParameter, match="charge nothing else"):
+        plan_run(Sly(), tables_of(lambda name: Ledger(pf.Budget(rho=0.5), name=name)))
+
 
 def test_a_table_without_rows_says_so_and_leaves_the_other_alone() -> None:
     (table, _) = tables_of(_fresh)

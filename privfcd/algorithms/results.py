@@ -51,7 +51,7 @@ def store_privacy(model: Any, reports: list[PrivacyReport] | None, given: Sequen
     """
     model.privacy_report_ = reports
     model.paid_before_ = reports is None
-    model.unprotected_ = sum(not _noisy(part) for part in given) if reports is None else 0
+    model.unprotected_ = sum(not has_noise(part) for part in given) if reports is None else 0
     model.unreported_ = 0
     model.privacy_spent_ = (
         max((report.epsilon for report in reports or ()), default=0.0),
@@ -83,7 +83,7 @@ def store_released(
     otherwise : str
         Why there is no stability, where neither is kept.
     """
-    noise = [_noisy(part) for part in moments]
+    noise = [has_noise(part) for part in moments]
     noisy = bool(noise) and all(noise)
     if any(noise) and not noisy:
         otherwise = "the moments of one party at least are exact, and exact ones are not kept"
@@ -93,8 +93,17 @@ def store_released(
     model.__dict__.pop("edge_stability_", None)
 
 
-def _noisy(moments: Moments) -> bool:
+def has_noise(moments: Moments) -> bool:
+    """Say whether any entry of the moments has noise."""
     return any(np.any(term.sd) for term in moments.noise)
+
+
+def without_noise(parties: int) -> str:
+    """Return what is to be said of so many parties' moments without noise."""
+    return (
+        f"The moments of {parties} {'party' if parties == 1 else 'parties'} carry no noise: unless their data are public, "
+        "nothing protects their records."
+    )
 
 
 def missing_promises(model: Any) -> list[str]:
@@ -110,10 +119,7 @@ def missing_promises(model: Any) -> list[str]:
     unknown = getattr(model, "unreported_", 0)
     said = []
     if exact > 0:
-        said.append(
-            f"The moments of {exact} {'party' if exact == 1 else 'parties'} carry no noise: unless their data are public, "
-            "nothing protects their records."
-        )
+        said.append(without_noise(exact))
     if unknown:
         said.append(
             f"{unknown} of the moments came without the report of a release: what is promised to their records is not known "

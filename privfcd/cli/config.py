@@ -7,17 +7,17 @@ without their dashes, and `[study]` for what `learn` and `moments release` share
 from __future__ import annotations
 
 import os
+import sys
 import tomllib
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any, TypeVar
 
 import click
 
 from privfcd.cli.commands import OTHER, option
 from privfcd.cli.flags import CONFIGURED, SETTINGS, flag_of
-from privfcd.cli.settings import Bounds, setting_words
+from privfcd.cli.settings import Bounds, bounds_words, setting_words
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 
@@ -150,6 +150,8 @@ def _read(path: str, own: str, command: click.Command) -> tuple[dict[str, Any], 
                     f"{path}: key {key!r} of [{name}] is unknown; accepted are {', '.join(sorted(accepted))}"
                 )
             assert parameter.name is not None
+            if keys.get(parameter.name, "").startswith(f"{name}."):
+                raise click.UsageError(f"{path}: {keys[parameter.name]} and {name}.{key} are the same option: give one")
             where = f"{path}: {name}.{key}"
             defaults[parameter.name] = _checked(value, parameter, where, os.path.dirname(path))
             keys[parameter.name] = f"{name}.{key}"
@@ -158,14 +160,15 @@ def _read(path: str, own: str, command: click.Command) -> tuple[dict[str, Any], 
 
 def _document(path: str) -> dict[str, Any]:
     try:
-        content = Path(path).read_bytes()
+        with open(path, "rb") as file:
+            content = file.read(MOST_BYTES + 1)
         if len(content) > MOST_BYTES:
-            raise click.UsageError(f"{path} has {len(content)} bytes; a configuration has at most {MOST_BYTES}")
-        return tomllib.loads(content.decode())
+            raise click.UsageError(f"{path} is too long; a configuration has at most {MOST_BYTES} bytes")
+        return tomllib.loads(content.decode("utf-8-sig"))
     except OSError as error:
         raise click.UsageError(f"{path} cannot be read: {error.strerror}") from error
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise click.UsageError(f"{path} is not TOML: {error}") from error
+    except (ValueError, RecursionError) as error:  # not TOML, not UTF-8, a number of 5000 digits, ...
+        raise click.UsageError(f"{path} is not TOML that can be read: {error}") from error
 
 
 def _table(value: Any, path: str, name: str) -> dict[str, Any]:
@@ -188,11 +191,11 @@ def _checked(value: Any, parameter: click.Parameter, where: str, folder: str) ->
 
 def _one(value: Any, parameter: click.Parameter, where: str, folder: str, accepted: str | None) -> Any:
     kind = parameter.type
-    number = isinstance(value, int | float) and not isinstance(value, bool)
+    number = _is_number(value)
     match kind:
         case Bounds():
             numbers = list(value.values()) if isinstance(value, dict) else [value]
-            fits = all(isinstance(each, int | float) and not isinstance(each, bool) for each in numbers)
+            fits = all(map(_is_number, numbers))
             wanted = "a number, or a table with one for each column"
         case click.types.BoolParamType():
             fits, wanted = isinstance(value, bool), "true or false"
@@ -204,12 +207,17 @@ def _one(value: Any, parameter: click.Parameter, where: str, folder: str, accept
         case click.types.FloatParamType():
             fits, wanted = number, "a number"
         case _:
-            fits, wanted = isinstance(value, str), "a text"
+            fits, wanted = isinstance(value, str) and "\0" not in value, "a text"
     if not fits:
         raise click.UsageError(f"{where} must be {accepted or wanted}, got {value!r}")
     if isinstance(kind, click.Path):
         return os.path.join(folder, value)
     return value
+
+
+def _is_number(value: Any) -> bool:
+    """Return whether a value is a number that a float can hold."""
+    return isinstance(value, float) or (type(value) is int and abs(value) <= sys.float_info.max)
 
 
 def reproduced(context: click.Context) -> dict[str, Any]:
@@ -230,7 +238,9 @@ def reproduced(context: click.Context) -> dict[str, Any]:
             words += _words(parameter, value)
     configured = context.meta.get(CONFIGURED)
     return {
-        "command": shlex.join([*words, *arguments]),
+        "command": shlex.join(
+            [*words, *(["--"] if any(each.startswith("-") for each in arguments) else []), *arguments]
+        ),
         "config": None if configured is None else configured.path,
         "options": options,
     }
@@ -246,5 +256,5 @@ def _words(parameter: click.Parameter, value: Any) -> list[str]:
     if parameter.multiple:
         return [word for item in value for word in (flag, str(item))]
     if isinstance(value, dict):
-        return [flag, ",".join(f"{name}={number!r}" for name, number in value.items())]
+        return [flag, bounds_words(value)]
     return [] if value is None else [flag, str(value)]

@@ -8,7 +8,7 @@ import click
 
 from privfcd.cli.commands import Group, option
 from privfcd.cli.options import json_option
-from privfcd.cli.output import check_writable, print_json, say
+from privfcd.cli.output import check_apart, check_writable, print_json, say
 
 if TYPE_CHECKING:
     from privfcd.federation.study_file import Study
@@ -86,6 +86,7 @@ def run(
         if not path.lower().endswith((".graphml", ".dot", ".json", ".csv")):
             raise click.UsageError(f"file {path!r} must end in .graphml, .dot, .json or .csv")
         check_writable(path)
+    check_apart(graphs, [each for each in (config, root_certificates, secret, checkpoint) if each is not None])
     if dry_run:
         _print_study(study, as_json)
         return

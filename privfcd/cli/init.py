@@ -12,7 +12,9 @@ import click
 from privfcd import checks
 from privfcd.cli.commands import Command, option
 from privfcd.cli.options import json_option
-from privfcd.cli.output import check_writable, print_json, say
+from privfcd.cli.output import check_apart, check_writable, print_json, say
+from privfcd.cli.settings import toml_text
+from privfcd.cli.tables import read_files
 from privfcd.learning import METHODS
 
 EPSILON = 5.0
@@ -92,6 +94,7 @@ def init(
         raise click.UsageError(f"give one --ledger for each of {len(files)} --files, got {len(ledgers)}")
     if not as_json and _on_terminal():
         files, method, epsilon = _asked(files, method, epsilon)
+    check_apart([path], read_files(files, ledgers, None))
     checks.positive("epsilon", EPSILON if epsilon is None else epsilon)
     tables, kept = (tuple(_relative(each, path) for each in paths) for paths in (files, ledgers))
     text = configuration(Path(path).name, tables, kept, method or "fed-sparse", epsilon)
@@ -155,5 +158,4 @@ def configuration(
 
 
 def _list(paths: tuple[Any, ...]) -> str:
-    quoted = ('"' + str(path).replace("\\", "\\\\").replace('"', '\\"') + '"' for path in paths)
-    return f"[{', '.join(quoted)}]"
+    return f"[{', '.join(toml_text(str(path)) for path in paths)}]"

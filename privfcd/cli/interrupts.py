@@ -1,18 +1,24 @@
-"""Ctrl-C and SIGTERM: what a run had charged is said, and results that are paid for are written whole."""
+"""Ctrl-C, SIGTERM and SIGHUP: what a run had charged is said, and results that are paid for are written whole."""
 
 from __future__ import annotations
 
 import signal
 import threading
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from types import FrameType
 from typing import TYPE_CHECKING, Any
+
+from privfcd.errors import PrivfcdError
 
 if TYPE_CHECKING:
     from privfcd.data import PrivateTable
 
-_SIGNALS = (signal.SIGINT, signal.SIGTERM)
+_SIGNALS = tuple(getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGHUP") if hasattr(signal, name))
+
+
+class Stopped(KeyboardInterrupt):
+    """A signal came. Of Python's own KeyboardInterrupt some code of the interpreter makes an end by that signal."""
 
 
 class Interrupted(BaseException):
@@ -33,36 +39,72 @@ class Interrupted(BaseException):
 
 
 def _stop(number: int, frame: FrameType | None) -> None:
-    raise KeyboardInterrupt
+    raise Stopped
 
 
 @contextmanager
-def stoppable() -> Iterator[None]:
-    """Within the block SIGTERM ends the program as Ctrl-C does."""
+def _handled_by(handler: Any, *, given_back: bool = True) -> Iterator[None]:
+    """Within the block a handler gets the signals, but those that whoever started the program has it ignore (nohup)."""
     if threading.current_thread() is not threading.main_thread():
         yield
         return
-    before = signal.signal(signal.SIGTERM, _stop)
+    before = {number: signal.getsignal(number) for number in _SIGNALS}
+    for number in _SIGNALS:
+        if before[number] is not signal.SIG_IGN:
+            signal.signal(number, handler)
     try:
         yield
     finally:
-        signal.signal(signal.SIGTERM, before)
+        for number, old in before.items():
+            if old is not None and given_back:
+                signal.signal(number, old)
+
+
+@contextmanager
+def stoppable(*, given_back: bool = True) -> Iterator[None]:
+    """Within the block SIGTERM, and SIGHUP when a terminal is closed, end the program as Ctrl-C does."""
+    with _handled_by(_stop, given_back=given_back):
+        yield
+
+
+@contextmanager
+def deaf(*, given_back: bool = True) -> Iterator[None]:
+    """Within the block no interruption matters any more: what happened is being said."""
+    with _handled_by(signal.SIG_IGN, given_back=given_back):
+        yield
 
 
 @contextmanager
 def accounted(tables: Sequence[PrivateTable]) -> Iterator[None]:
-    """Say what was charged to the tables' ledgers if the block is interrupted.
+    """Say what was charged to the tables' ledgers if the block is interrupted, or fails.
 
     Amounts are what each ledger holds more than when the block began: of a ledger that several runs use at the same time,
     those of all of them.
     """
     before = [table.ledger.spent_units() for table in tables]
+
+    def parties() -> list[dict[str, Any]]:
+        return [_account(table, spent) for table, spent in zip(tables, before, strict=True)]
+
     try:
         yield
     except KeyboardInterrupt as error:
         with held():
-            parties = [_account(table, spent) for table, spent in zip(tables, before, strict=True)]
-            raise Interrupted(_words(parties), parties) from error
+            try:
+                found = parties()
+            except PrivfcdError as unknown:
+                raise Interrupted(
+                    f"interrupted; what was charged stays spent, and cannot be read: {unknown}", []
+                ) from error
+            if not any(party["charged"] for party in found):
+                raise Interrupted("interrupted; nothing was charged", found) from error
+            raise Interrupted(_words("interrupted; what was charged stays spent:", found), found) from error
+    except Exception as error:
+        with held(), suppress(PrivfcdError):
+            found = parties()
+            if any(party["charged"] for party in found):
+                error.add_note(_words("what was charged stays spent:", found))
+        raise
 
 
 def _account(table: PrivateTable, before: dict[str, int]) -> dict[str, Any]:
@@ -79,10 +121,8 @@ def _account(table: PrivateTable, before: dict[str, int]) -> dict[str, Any]:
     }
 
 
-def _words(parties: list[dict[str, Any]]) -> str:
-    if not any(party["charged"] for party in parties):
-        return "interrupted; nothing was charged"
-    lines = ["interrupted; what was charged stays spent:"]
+def _words(first: str, parties: list[dict[str, Any]]) -> str:
+    lines = [first]
     for party in parties:
         charged = ", ".join(f"{name} {amount:.6g}" for name, amount in party["charged"].items()) or "nothing"
         lines.append(f"  {party['party']}: charged {charged}; left: {party['left']}")
@@ -99,22 +139,11 @@ def held() -> Iterator[list[int]]:
     decides; nothing is raised at the end of the block.
     """
     seen: list[int] = []
-    if threading.current_thread() is not threading.main_thread():
-        yield seen
-        return
 
     def note(number: int, frame: FrameType | None) -> None:
         if seen:
-            raise KeyboardInterrupt
+            raise Stopped
         seen.append(number)
 
-    before = {number: signal.getsignal(number) for number in _SIGNALS}
-    for number in _SIGNALS:
-        if before[number] is not signal.SIG_IGN:
-            signal.signal(number, note)
-    try:
+    with _handled_by(note):
         yield seen
-    finally:
-        for number, handler in before.items():
-            if handler is not None:
-                signal.signal(number, handler)

@@ -63,7 +63,7 @@ def learn(context: click.Context, /, **options: Any) -> None:
         _learn_from_moments(context, options)
         return
     files, method, target = options["files"], options["method"], options["target"]
-    parameters = parameters_of(method, options)
+    parameters = parameters_of(context, method, options)
     check_privacy(context, "a private run")
     if options["stability"] and options["no_privacy"]:
         raise click.UsageError("leave out --stability or --no-privacy: exact answers have no noise to draw again")
@@ -109,7 +109,7 @@ def _learn_from_moments(context: click.Context, options: dict[str, Any]) -> None
     from privfcd.moments import load_moments
 
     method, target = options["method"], options["target"]
-    parameters = parameters_of(method, options)
+    parameters = parameters_of(context, method, options)
     check_outputs(options, read_files(options["files"], (), target))
     stored = load_moments(options["files"][0])
     truth = None if target is None else read_target(target, stored.parts[0].columns)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import io
 import os
 import sys
 import warnings
@@ -13,11 +15,9 @@ import click
 
 from privfcd import __version__
 from privfcd.cli.commands import HELP_NAMES, LazyGroup
-from privfcd.cli.interrupts import Interrupted, stoppable
+from privfcd.cli.endings import Ending, ending_of
+from privfcd.cli.interrupts import deaf, stoppable
 from privfcd.cli.output import print_json
-from privfcd.errors import BudgetExceeded, PrivfcdError
-
-BAD_INPUT, REFUSED, INTERRUPTED = 2, 3, 130
 
 COMMANDS = {
     "noise": "privfcd.cli.noise:noise",
@@ -85,35 +85,61 @@ def main(arguments: Sequence[str] | None = None) -> None:
     # the matrices are small, and BLAS threads that wait for each other cost more than they save
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
     words = sys.argv[1:] if arguments is None else list(arguments)
+    whole = arguments is None  # then nothing is left to do but to exit, and another Ctrl-C must not change how
+    sys.exit(_code(words, given_back=not whole))
+
+
+def _code(words: Sequence[str], *, given_back: bool) -> int:
+    """Run the words, say what went wrong if something did, and return the exit code."""
     try:
-        with stoppable(), _plain_warnings():
+        with stoppable(given_back=given_back), _plain_warnings():
+            _print_what_cannot_be_encoded()
             code = cli.main(args=words, prog_name="privfcd", standalone_mode=False)
-    except click.UsageError as error:
-        if "--json" in words:
-            _print_error(type(error).__name__, error.format_message())
-        else:
-            error.show()
-        sys.exit(BAD_INPUT)
-    except BudgetExceeded as error:
-        _end(error, words, REFUSED)
-    except PrivfcdError as error:
-        _end(error, words, BAD_INPUT)
-    except Interrupted as stopped:
-        if "--json" in words:
-            print_json({"error": "Interrupted", "message": stopped.message, "parties": stopped.parties})
-        else:
-            click.echo(stopped.message, err=True)
-        sys.exit(INTERRUPTED)
-    except (click.Abort, KeyboardInterrupt):
-        message = "interrupted; what was charged before, if anything, stays spent"
-        if "--json" in words:
-            print_json({"error": "Interrupted", "message": message})
-        else:
-            click.echo(message, err=True)
-        sys.exit(INTERRUPTED)
-    except BrokenPipeError:
-        sys.exit(0)
-    sys.exit(code or 0)
+            if sys.stdout is not None:
+                sys.stdout.flush()
+            with deaf(given_back=given_back):
+                return code or 0
+    except BaseException as error:
+        if isinstance(error, SystemExit) and not isinstance(error.__context__, BrokenPipeError):
+            raise  # of click's completion
+        with deaf(given_back=given_back):
+            ending = ending_of(error)
+            try:
+                _say(ending, words)
+            except OSError:
+                _close_stdout()
+                with contextlib.suppress(OSError):
+                    click.echo(ending.message, err=True)
+            return ending.code
+
+
+def _print_what_cannot_be_encoded() -> None:
+    """Write characters that a terminal cannot show as escapes: a result that is paid for must not end in their error."""
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper) and stream.errors in ("strict", "surrogateescape"):
+            stream.reconfigure(errors="backslashreplace")
+
+
+def _say(ending: Ending, words: Sequence[str]) -> None:
+    if isinstance(ending.error, BrokenPipeError):  # who read stdout has seen enough
+        _close_stdout()
+        return
+    if ending.fault is not None:
+        click.echo(ending.fault, err=True, nl=False)
+    if "--json" in words:
+        print_json(ending.document())
+    elif isinstance(ending.error, click.UsageError):
+        ending.error.show()
+    else:
+        click.echo(ending.message, err=True)
+
+
+def _close_stdout() -> None:
+    """Let nothing more be written to a stdout that takes nothing, so that the interpreter's end does not fail on it."""
+    with contextlib.suppress(OSError, ValueError):
+        nowhere = os.open(os.devnull, os.O_WRONLY)
+        os.dup2(nowhere, sys.stdout.fileno())
+        os.close(nowhere)
 
 
 @contextmanager
@@ -137,17 +163,3 @@ def _plain_warnings() -> Iterator[None]:
 
         warnings.showwarning = show
         yield
-
-
-def _end(error: PrivfcdError, words: Sequence[str], code: int) -> None:
-    if "--json" in words:
-        _print_error(type(error).__name__, str(error))
-    else:
-        click.echo(f"Error: {error}", err=True)
-    sys.exit(code)
-
-
-def _print_error(kind: str, message: str) -> None:
-    import json
-
-    click.echo(json.dumps({"error": kind, "message": message}))

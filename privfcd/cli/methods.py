@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Any
 
 import click
@@ -15,6 +14,9 @@ from privfcd.learning import METHODS, method_class
 
 PARAMETERS = ("rounds", "updates", "clip", "step", "l1", "rho1", "rho2", "threshold", "noise_multiplier")
 """Parameters of methods that have a flag; the others are given by `--set`."""
+
+TYPED = "privfcd.cli.typed"
+"""Where a context keeps which parameters the command line gave by `--set`."""
 
 
 def method_options(function: Any) -> Any:
@@ -46,14 +48,31 @@ def _merged(context: click.Context, parameter: click.Parameter, value: tuple[Any
     for name in names:
         if names.count(name) > 1:
             raise click.UsageError(f"--set {name} was given more than once")
+    typed = context.get_parameter_source(SETTINGS) is click.core.ParameterSource.COMMANDLINE
+    context.meta[TYPED] = tuple(names) if typed else ()
     before = (context.default_map or {}).get(SETTINGS, ()) if given(context, SETTINGS) else ()
     kind = Setting()
     earlier = [kind.convert(each, parameter, context) for each in before]
     return (*(each for each in earlier if each[0] not in names), *value)
 
 
-def parameters_of(method: str, options: Mapping[str, Any]) -> dict[str, Any]:
+def _settle(context: click.Context, options: dict[str, Any]) -> None:
+    """Let the command line win over the file where one has the flag of a parameter and the other `--set`."""
+    settings, typed = dict(options[SETTINGS]), context.meta[TYPED]
+    for name in PARAMETERS:
+        if name not in settings or options[name] is None:
+            continue
+        flag_typed = context.get_parameter_source(name) is click.core.ParameterSource.COMMANDLINE
+        if flag_typed and name not in typed:
+            del settings[name]
+        elif name in typed and not flag_typed:
+            options[name] = context.params[name] = None
+    options[SETTINGS] = context.params[SETTINGS] = tuple(settings.items())
+
+
+def parameters_of(context: click.Context, method: str, options: dict[str, Any]) -> dict[str, Any]:
     """Return the parameters that the options give the method, after a check that it has them."""
+    _settle(context, options)
     kind = method_class(method)
     known = kind().get_params()
     parameters = {name: options[name] for name in PARAMETERS if options[name] is not None}

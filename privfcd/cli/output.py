@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 import os
+import sys
 import tempfile
 from collections.abc import Iterable
 from pathlib import Path
@@ -12,8 +13,14 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from privfcd.cli.flags import CONFIGURED
+
 if TYPE_CHECKING:
     from rich.console import Console
+
+
+DATABASE = b"SQLite format 3\0"
+"""How every file of SQLite begins."""
 
 
 def console(*, stderr: bool = False) -> Console:
@@ -34,7 +41,12 @@ def say(text: str, *, stderr: bool = False) -> None:
 
 def print_json(value: Any) -> None:
     """Print one JSON object; infinities and NaN become text, which JSON has no numbers for."""
-    click.echo(json.dumps(jsonable(value), indent=2, ensure_ascii=False))
+    text = json.dumps(jsonable(value), indent=2, ensure_ascii=False)
+    try:
+        text.encode(getattr(sys.stdout, "encoding", None) or "utf-8")
+    except UnicodeEncodeError:
+        text = json.dumps(jsonable(value), indent=2)
+    click.echo(text)
 
 
 def jsonable(value: Any) -> Any:
@@ -49,22 +61,37 @@ def jsonable(value: Any) -> Any:
 
 
 def check_writable(path: str | os.PathLike[str]) -> None:
-    """Refuse a file that could not be written, as far as can be known: its folder is tried out."""
+    """Refuse a file that could not be written, as far as can be known: its folder is tried out.
+
+    A ledger is refused too, whoever uses it: with it would go what was spent.
+    """
     target = Path(os.path.realpath(path))
     try:
         if not target.parent.is_dir():
             raise click.UsageError(f"the folder of {str(path)!r} does not exist")
         if target.exists() and not target.is_file():
             raise click.UsageError(f"cannot write {str(path)!r}: it is not a file")
+        if target.exists() and _is_database(target):
+            raise click.UsageError(
+                f"cannot write {str(path)!r}: it is an SQLite database, such as a ledger, which nothing is written over"
+            )
         with tempfile.TemporaryFile(dir=target.parent):
             return
     except OSError as error:
         raise click.UsageError(f"cannot write {str(path)!r}: {error.strerror}") from error
 
 
+def _is_database(path: Path) -> bool:
+    with open(path, "rb") as file:
+        return file.read(len(DATABASE)) == DATABASE
+
+
 def check_apart(outputs: Iterable[str], inputs: Iterable[str]) -> None:
-    """Refuse outputs that would be written over an input or over each other, whatever links lead there."""
-    taken = [(path, "is read in the same run") for path in inputs]
+    """Refuse outputs that would be written over an input, the configuration or each other, whatever links lead there."""
+    context = click.get_current_context(silent=True)
+    configured = None if context is None else context.meta.get(CONFIGURED)
+    read = [*inputs, *([] if configured is None else [configured.path])]
+    taken = [(path, "is read in the same run") for path in read]
     for path in outputs:
         for other, why in taken:
             if _same_file(path, other):

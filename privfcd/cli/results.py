@@ -13,7 +13,7 @@ import click
 from privfcd.cli.commands import option
 from privfcd.cli.interrupts import held
 from privfcd.cli.options import OUTPUT, all_of, json_option
-from privfcd.cli.output import check_apart, check_writable, console, print_json, say, significant
+from privfcd.cli.output import check_apart, check_writable, console, print_json, say
 from privfcd.cli.stability import stability_of
 
 if TYPE_CHECKING:
@@ -92,6 +92,8 @@ def finish(
             _print_graph(summary, model, stability)
             if note:
                 say(note)
+            for text in summary["privacy"]["missing"]:
+                say(text)
             print_privacy(model.privacy_report_ or ())
             if written:
                 say("Written: " + ", ".join(str(Path(path)) for path in written))
@@ -196,17 +198,21 @@ def print_privacy(reports: Sequence[PrivacyReport]) -> None:
         return
     from rich.table import Table
 
+    from privfcd.accounting.privacy_report import rounded_up
+
     table = Table(title="Privacy, per party", title_justify="left")
     table.add_column("party")
     for heading in ("epsilon", "delta", "rho", "releases", "budget", "left"):
         table.add_column(heading, justify="right")
     for report in reports:
         releases = sum(part.drawn for part in report.parts)
-        numbers = [significant(value) for value in (report.epsilon, report.delta, report.rho)]
+        numbers = [rounded_up(value) for value in (report.epsilon, report.delta, report.rho)]
         table.add_row(report.party, *numbers, f"{releases:,}", report.budget, report.left)
     console().print(table)
     for noise in dict.fromkeys(report.noise for report in reports):
         say(f"Noise: {noise}")
+    for trusted in dict.fromkeys(report.trusted for report in reports if report.trusted):
+        say(f"Nothing is promised towards {trusted}.")
     for report in reports:
         if report.head:
             say(f"Ledger of {report.party!r}: head {report.head}")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import re
 import tomllib
 import types
 import typing
@@ -33,7 +34,7 @@ class Setting(click.ParamType):  # type: ignore[type-arg]
 
 
 class Bounds(click.ParamType):  # type: ignore[type-arg]
-    """One number for all columns, or `column=number,...`."""
+    """One number for all columns, or `column=number,...`, or a table as in TOML."""
 
     name = "bounds"
 
@@ -45,16 +46,30 @@ class Bounds(click.ParamType):  # type: ignore[type-arg]
             return float(value)
         except ValueError:
             pass
+        table = from_text(value) if value.startswith("{") else None
+        if isinstance(table, dict) and all(type(number) in (int, float) for number in table.values()):
+            return {column: float(number) for column, number in table.items()}
         found: dict[str, float] = {}
         for each in value.split(","):
-            column, sign, number = each.rpartition("=")
+            column, sign, number = (part.strip() for part in each.rpartition("="))
             try:
-                found[column.strip()] = float(number)
+                bound = float(number)
             except ValueError:
                 sign = ""
-            if not sign or not column.strip():
+            if not sign or not column:
                 self.fail(f"{value!r} must be a number, or column=number,column=number,...", param, ctx)
+            if column in found:
+                self.fail(f"{value!r} has {column!r} twice", param, ctx)
+            found[column] = bound
         return found
+
+
+def bounds_words(bounds: Mapping[str, float]) -> str:
+    """Return text that `Bounds` reads as these bounds."""
+    plain = ",".join(f"{name}={number!r}" for name, number in bounds.items())
+    if all(name == name.strip() and "," not in name for name in bounds) and not plain.startswith("{"):
+        return plain
+    return _toml(bounds)
 
 
 def from_text(text: str) -> Any:
@@ -63,7 +78,7 @@ def from_text(text: str) -> Any:
         return None
     try:
         return tomllib.loads(f"value = {text}")["value"]
-    except tomllib.TOMLDecodeError:
+    except (ValueError, RecursionError):  # not TOML, or a number of 5000 digits
         return text
 
 
@@ -79,13 +94,19 @@ def _toml(value: Any, *, top: bool = False) -> str:
         case bool():
             return "true" if value else "false"
         case str():
-            quoted = '"' + value.replace("\\", "\\\\").replace('"', '\\"') + '"'
+            quoted = toml_text(value)
             return value if top and from_text(value) == value else quoted
         case Mapping():
             return "{" + ", ".join(f"{_toml(str(key))} = {_toml(item)}" for key, item in value.items()) + "}"
         case Sequence():
             return "[" + ", ".join(_toml(item) for item in value) + "]"
     return repr(value)
+
+
+def toml_text(value: str) -> str:
+    """Return a text as TOML has it, control characters escaped."""
+    escaped = value.replace("\\", "\\\\").replace('"', '\\"')
+    return '"' + re.sub(r"[\x00-\x1f\x7f]", lambda found: f"\\u{ord(found[0]):04x}", escaped) + '"'
 
 
 def checked_settings(method: str, kind: type, settings: Mapping[str, Any]) -> dict[str, Any]:

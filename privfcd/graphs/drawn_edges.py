@@ -100,10 +100,11 @@ def drawn_edges(
     Raises
     ------
     InvalidParameter
-        Not plain DiGraphs, a weight that is not a finite number, or a share that is not in [0, 1].
+        Not plain DiGraphs, an undirected edge that is one arc only, a weight that is not a finite number, or a share that
+        is not in [0, 1].
     """
-    given = plain_digraph("graph", graph)
-    truth = None if target is None else plain_digraph("target", target)
+    given = _checked("graph", graph)
+    truth = None if target is None else _checked("target", target)
     shares = {} if stability is None else dict(stability)
     for pair, value in shares.items():
         if not 0 <= checks.real(f"stability of {pair!r}", value, "a share in [0, 1]") <= 1:
@@ -127,6 +128,15 @@ def drawn_edges(
             if drawn and not (data.get("undirected") and i > j):
                 edges[i, j] = DrawnEdge(i, j, not data.get("undirected"), None, None, "missing")
     return edges
+
+
+def _checked(name: str, graph: object) -> nx.DiGraph[str]:
+    found = plain_digraph(name, graph)
+    for i, j, data in found.edges(data=True):
+        back = found.edges[j, i] if found.has_edge(j, i) else {}
+        if data.get("undirected") and not back.get("undirected"):
+            raise checks.refuse(name, (i, j), "a graph whose undirected edges are two arcs, both with `undirected`")
+    return found
 
 
 def _verdict(i: str, j: str, directed: bool, truth: nx.DiGraph[str]) -> Verdict:

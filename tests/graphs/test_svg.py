@@ -218,3 +218,13 @@ def test_other_arguments_are_checked() -> None:
         graph_svg(bad)
     with pytest.raises(InvalidParameter, match="target"):
         graph_svg(graph(), target=nx.Graph())  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("ends", [("a", "b"), ("b", "a")])
+def test_half_an_undirected_edge_is_refused(ends: tuple[str, str]) -> None:
+    half: nx.DiGraph[str] = nx.DiGraph()
+    half.add_edge(*ends, undirected=True)
+    whole = nx.DiGraph([ends])
+    for arguments in ({"graph": half}, {"graph": whole, "target": half}):
+        with pytest.raises(InvalidParameter, match="two arcs, both with `undirected`"):
+            graph_svg(**arguments)

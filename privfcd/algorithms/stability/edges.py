@@ -4,7 +4,7 @@ Why it is free. What is used is the fitted model alone: its parameters, its grap
 was fitted to (`released_moments_`) or numbers made from the noisy weights of its rounds (`late_rounds_`). Both left the
 mechanisms whose noise was paid for, and whatever is computed from a private answer, with randomness that does not depend on
 the rows, has the same promise (post-processing; Dwork and Roth 2014, Proposition 2.1). A model holds no table, so none
-can be touched, and no ledger is asked. Open runs leave neither attribute: exact answers are not kept.
+can be touched, and no ledger is asked. Open runs leave neither attribute, which hold noisy answers only.
 
 Two ways, each with a meaning of its own:
 

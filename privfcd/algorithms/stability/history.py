@@ -12,7 +12,8 @@ claimed; how often edges of a given frequency are right is measured by `python -
 The refit. After the rounds, weights above half of the threshold are refitted from a release of their own, and the
 threshold decides on these. For an edge that was refitted the frequency is therefore the share of the late rounds in which
 it would have entered the refit, times the probability that its refitted weight with fresh noise of the refit
-passes the threshold. An edge that was not refitted has its share among the graphs of the late rounds. The refit's noise is
+passes the threshold. Every other edge has its share among the graphs of the late rounds, and the two columns of a refitted
+edge are adjacent as often as one of the two directions is found. The refit's noise is
 Gaussian, with one standard deviation for all entries in units of their clips, which is estimated from the last step's
 gradient (see `privfcd.algorithms.fed_sparse.refit`). The weights' quantiles of a refitted edge are those of this noise.
 
@@ -35,13 +36,14 @@ COUNTED = (
 )
 REFITTED = (
     " For an edge of the final refit it is the share in which the edge would have entered the refit, times the "
-    "probability that its weight, with the refit's noise drawn afresh, passes the threshold."
+    "probability that its weight, with the refit's noise drawn afresh, passes the threshold; the interval of its weight is "
+    "that of the refit's noise alone."
 )
 
 
 ALONE = (
-    " Noise alone: {runs} runs with the same plan and budget on simulated columns of the released variances, without "
-    "dependence."
+    " Noise alone: {runs} runs with the same plan and budget on simulated columns with the second moments of the run, "
+    "without dependence."
 )
 
 
@@ -57,7 +59,9 @@ def from_rounds(late: LateRounds, columns: tuple[str, ...], alone: Tally | None 
         frequency[places] = late.candidates[places] * passing
         reach = ndtri(HIGH) * sds
         low[places], high[places] = weights - reach, weights + reach
-        adjacency = np.minimum(np.maximum(adjacency, frequency + frequency.T), 1.0)
+        together = np.minimum(frequency + frequency.T, 1.0)
+        adjacency[places] = together[places]
+        adjacency.T[places] = together[places]
         method += REFITTED
     if alone is not None:
         method += ALONE.format(runs=alone.runs)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -15,7 +16,7 @@ from privfcd.graphs.dag import project_to_dag
 Array = NDArray[np.float64]
 
 LATE = 0.5
-"""The share of the rounds that counts: the last half, after the descent has found most of its way."""
+"""The share of the rounds that counts, rounded up: the last half, after the descent has found most of its way."""
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -80,7 +81,7 @@ def late_rounds(
     second_moments, parameters
         See `LateRounds`.
     """
-    late = weights[len(weights) - max(1, round(LATE * len(weights))) :]
+    late = weights[len(weights) - math.ceil(LATE * len(weights)) :]
     graphs, candidates = Tally(len(late[0])), np.zeros(late[0].shape)
     for each in late:
         graphs.add(project_to_dag(each, threshold).weights)

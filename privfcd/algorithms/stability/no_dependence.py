@@ -2,8 +2,9 @@
 
 A release in rounds puts noise L E L' on the moments, with L L' close to the moments themselves: it is small in every
 direction relative to what the rows vary there. On columns without dependence its maps would have been diagonal, and so
-would L. Here L is replaced by the diagonal matrix of its rows' lengths: every entry's noise keeps its size, and loses the
-correlations that suit a structure which is not there. Noise without a carry (rows clipped in norm) stays as it is.
+would L. Here the entries' noise is made independent: that on the diagonal keeps its variance, and that off it loses the part
+that comes from what two rows of L have in common, at most half of it where E is isotropic. Such noise would suit a
+structure which is not there. Noise without a carry (rows clipped in norm) stays as it is.
 """
 
 from __future__ import annotations
@@ -61,5 +62,14 @@ def without_dependence(moments: Moments, variables: tuple[str, ...] | None = Non
 
 
 def _diagonal(term: NoiseTerm) -> NoiseTerm:
-    """Return the noise as it is on columns without dependence."""
-    return term if term.carry is None else replace(term, carry=np.diag(np.linalg.norm(term.carry, axis=1)))
+    """Return the noise as it is on columns without dependence, with independent entries."""
+    if term.carry is None:
+        return term
+    squares = np.asarray(term.carry) ** 2
+    if term.isotropic:
+        return replace(term, carry=np.diag(np.sqrt(squares.sum(axis=1))))
+    # of Var N_ij what is left on average if the signs in one of two different rows of L were drawn at random
+    parts = np.asarray(term.sd) ** 2
+    variances = squares @ (parts - np.diag(np.diag(parts)) / 2) @ squares.T
+    variances[np.diag_indices_from(variances)] *= 2
+    return NoiseTerm(np.sqrt((variances + variances.T) / 2))

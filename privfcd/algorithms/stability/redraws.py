@@ -5,8 +5,10 @@ the same learner to S + N + N*, N* a fresh draw of that law, and tells it the tr
 
 What the frequency means. N + N* has, over both draws, exactly the law of noise of variance 2 V. So the expectation of an
 edge's frequency over the release is the probability that this learner finds the edge under noise of twice the variance,
-whatever the learner and whatever S: an unbiased estimate of it, given that the stated law is the noise's own. Gaussian noise
-of twice the variance is what half of the budget in zCDP terms, rho / 2, would have bought with the same maps of the rows.
+whatever the learner and whatever S: an unbiased estimate of it, given that the stated law is the noise's own. That of one
+release of clipped moments is. That of several rounds is an approximation: it leaves correlations between entries out, and
+the maps of the rows, and with them V, were made from answers whose noise is a part of N. Gaussian noise of twice the
+variance is what half of the budget in zCDP terms, rho / 2, would have bought with the same maps of the rows.
 For an edge that the learner finds without noise this is mostly less than its chance under the noise that was paid for; of an
 edge that noise made it is no bound, and how often such edges come back is measured only. (S + N + N* and S + N - N* are
 independent given S: the data are split by their noise, as in Rasines and Young 2023 and Leiner, Duan, Wasserman and Ramdas
@@ -21,8 +23,8 @@ Weights. Given the release, weights vary over reruns as N* alone makes them, whi
 weight varies around the one without noise. Their 5 % and 95 % quantiles are so to first order a 90 % interval for the
 weight that the learner would find without noise: not for the population's, whose sampling error comes on top.
 
-Noise alone. The learner is fitted to diag(S + N) + N*: columns of the released variances without any dependence, under
-noise of the same size, which it is told (see `privfcd.algorithms.stability.no_dependence`).
+Noise alone. The learner is fitted to diag(S + N) + N°: columns of the released variances without any dependence, under
+noise N° that has about the size of N and is told (see `privfcd.algorithms.stability.no_dependence`).
 """
 
 from __future__ import annotations
@@ -39,6 +41,7 @@ from numpy.typing import NDArray
 from privfcd.algorithms.base import Estimator
 from privfcd.algorithms.stability.no_dependence import without_dependence
 from privfcd.algorithms.stability.result import EdgeStability
+from privfcd.algorithms.stability.streams import stream
 from privfcd.algorithms.stability.tally import Tally
 from privfcd.moments import Moments
 
@@ -48,7 +51,7 @@ RELEASE_OPTIONS = ("release", "sum", "center", "row_norm", "epsilon", "delta", "
 """Parameters of a release, which fits to moments do not take: the reruns have them at their defaults."""
 
 FRESH, ALONE = 0, 1
-"""Streams of a draw."""
+"""Kinds of a draw's streams; `privfcd.algorithms.stability.simulated_runs` has the next."""
 
 
 def from_moments(
@@ -79,9 +82,9 @@ def from_moments(
     levels = getattr(model, "levels", None)
     independent = [without_dependence(part, columns if levels is not None else None) for part in parts]
     for draw in range(draws):
-        again = [part.redrawn(_generator(seed, draw, FRESH, p)) for p, part in enumerate(parts)]
+        again = [part.redrawn(stream(seed, FRESH, draw, p)) for p, part in enumerate(parts)]
         runs.add(_graph(model, again, columns))
-        nothing = [part.with_noise(_generator(seed, draw, ALONE, p)) for p, part in enumerate(independent)]
+        nothing = [part.with_noise(stream(seed, ALONE, draw, p)) for p, part in enumerate(independent)]
         alone.add(_graph(model, nothing, columns))
         if on_draw is not None:
             on_draw(draw + 1, draws)
@@ -129,14 +132,10 @@ def fresh(model: Estimator) -> Estimator:
     return type(model)(**given)
 
 
-def _generator(seed: int, *key: int) -> np.random.Generator:
-    return np.random.default_rng([seed, *key])
-
-
 def _method(model: Estimator, draws: int) -> str:
     return (
         f"{type(model).__name__} was run {draws} times on the released moments with fresh noise on top. The frequency of an "
-        "edge is the share of these runs that find it: an estimate of the chance of finding it with half of the "
-        "privacy budget (rho / 2). It speaks of the noise only: chance in the records and the method's assumptions "
-        "come on top."
+        "edge is the share of these runs that find it: an estimate of the chance of finding it under noise of twice the "
+        "variance, as half of the privacy budget buys (rho / 2). It speaks of the noise only: chance in the records and "
+        "the method's assumptions come on top."
     )

@@ -36,7 +36,7 @@ class EdgeStability:
         Symmetric: share of the runs in which i and j are adjacent, whatever the direction.
     weight_low, weight_high : ndarray of shape (d, d)
         5 % and 95 % quantiles of the weight of i -> j over the runs, 0 where a run lacks the edge; nan where the learner
-        has no weights.
+        has no weights. For an edge of a final refit those of the refit's noise.
     noise_alone : ndarray of shape (d, d) or None
         Share of runs on noise alone, without any dependence between the columns, that have i -> j.
     noise_alone_edges : float or None
@@ -118,7 +118,10 @@ class EdgeStability:
 
     def as_dict(self) -> dict[str, Any]:
         """Return the result for JSON: what concerns all edges, and each ordered pair that any run joined."""
-        alone = np.zeros_like(self.frequency) if self.noise_alone is None else self.noise_alone
+        alone, near = (
+            np.zeros_like(self.frequency) if known is None else known
+            for known in (self.noise_alone, self.noise_alone_adjacency)
+        )
         pairs = [
             {
                 "from": self.columns[i],
@@ -128,8 +131,9 @@ class EdgeStability:
                 "low": _number(self.weight_low[i, j]),
                 "high": _number(self.weight_high[i, j]),
                 "noise_alone": None if self.noise_alone is None else float(alone[i, j]),
+                "noise_alone_adjacency": None if self.noise_alone_adjacency is None else float(near[i, j]),
             }
-            for i, j in np.argwhere((self.adjacency > 0) | (alone > 0)).tolist()
+            for i, j in np.argwhere((self.adjacency > 0) | (alone > 0) | (near > 0)).tolist()
         ]
         return {
             "columns": list(self.columns),
@@ -159,9 +163,10 @@ class EdgeStability:
                 share(pair["adjacency"]),
                 shown(pair["low"]),
                 shown(pair["high"]),
-                "" if pair["noise_alone"] is None else share(pair["noise_alone"]),
+                "" if alone is None else share(alone),
             )
             for pair, joint in pairs
+            for alone in (pair["noise_alone" if joint == "→" else "noise_alone_adjacency"],)
         ]
         header = ("edge", "found", "adjacent", "weight, 5 %", "95 %", "on noise alone")
         lines = str(self).splitlines()

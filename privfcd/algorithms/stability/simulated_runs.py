@@ -18,6 +18,7 @@ from dp_accounting import NeighboringRelation
 from privfcd.accounting import REPLACE_ONE, Budget
 from privfcd.accounting.privacy_report import PrivacyReport
 from privfcd.algorithms.stability.late_rounds import LateRounds
+from privfcd.algorithms.stability.streams import stream
 from privfcd.algorithms.stability.tally import Tally
 from privfcd.data.private import PrivateTable
 from privfcd.errors import InvalidParameter
@@ -25,6 +26,9 @@ from privfcd.mechanisms import SimulatedNoise
 
 SPARE = 1 + 1e-9
 """Room in a simulated budget for what was rounded up in the report."""
+
+ROWS = 2
+"""Kind of the streams; fresh draws have 0 and 1, see `privfcd.algorithms.stability.redraws`."""
 
 
 def runs_on_noise(
@@ -77,7 +81,7 @@ def runs_on_noise(
 def _tables(
     reports: Sequence[PrivacyReport], late: LateRounds, columns: tuple[str, ...], seed: int, run: int
 ) -> list[PrivateTable]:
-    generator = np.random.default_rng([seed, run])
+    generator = stream(seed, ROWS, run)
     scale = np.sqrt(late.second_moments)
     noise = int(generator.integers(2**62))
     tables = []

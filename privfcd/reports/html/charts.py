@@ -15,6 +15,8 @@ from privfcd.reports.html.wording import number, printable
 WIDTH, HEIGHT = 320, 190
 LEFT, RIGHT, TOP, BOTTOM = 52, 308, 12, 156
 _MOST_POINTS = 400
+_LARGEST = 1e300
+"""Beyond it, sums and differences of doubles overflow: what came so far is in the table only."""
 _CLOCKS = ("round", "step", "layer")
 _APART = (*_CLOCKS, "phase", "bytes", "seconds", "nodes", "for", "against")
 
@@ -82,13 +84,15 @@ def charts(history: Sequence[Mapping[str, Any]]) -> list[Chart]:
     made = []
     for name in history[0]:
         values = [(float(row[clock]), float(row[name])) for row in history if _real(row.get(name))]
-        if name not in _APART and len(values) > 1:
+        if name not in _APART and len(values) > 1 and all(abs(value) <= _LARGEST for _, value in values):
             made.append(_chart(name, clock, values))
     return made
 
 
 def _real(value: Any) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
+    if not isinstance(value, int | float) or isinstance(value, bool):
+        return False
+    return abs(value) < 10**308 if isinstance(value, int) else math.isfinite(value)
 
 
 def _chart(name: str, clock: str, values: Sequence[tuple[float, float]]) -> Chart:
@@ -158,7 +162,7 @@ def _steps(values: Sequence[float]) -> tuple[list[tuple[float, str]], float, flo
     low, high = min(0.0, *values), max(0.0, *values)
     if high - low < 1e-300:  # nothing to tell apart, or too little for steps to be numbers
         high = low + 1.0
-    rough = (high - low) / 4
+    rough = (high - low) / 4 or 1.0  # a quarter of the smallest double is 0
     unit = 10.0 ** math.floor(math.log10(rough))
     step = next(unit * factor for factor in (1, 2, 2.5, 5, 10) if unit * factor >= rough * (1 - 1e-12))
     if all(value == int(value) for value in values):

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 from privfcd import checks
 from privfcd.accounting.privacy_report import PrivacyReport, rounded_up
 from privfcd.algorithms.results import missing_promises
+from privfcd.graphs.drawn_edges import drawn_edges
 from privfcd.graphs.svg import graph_svg
 from privfcd.reports.html import learners, wording
 from privfcd.reports.html.charts import charts
@@ -30,6 +31,9 @@ if TYPE_CHECKING:
     import networkx as nx
 
 _LEAST_SCALE = 0.8
+_MOST_NODES, _MOST_DRAWN = 400, 1500
+"""Of a graph that is drawn: beyond, a picture takes minutes and hundreds of megabytes, and shows nothing."""
+_NOT_ALL = " Not all records are protected."
 _CLASSES = ("GES", "PC", "PERI", "IPERI")
 
 
@@ -148,7 +152,7 @@ def _flat(values: Mapping[Any, Any]) -> bool:
 
 def _title(model: Any, reports: Sequence[PrivacyReport]) -> str:
     variables = wording.counted(len(model.feature_names_in_), "variable")
-    if not reports:
+    if not reports or getattr(model, "unreported_", 0) > 0:
         return f"Causal graph of {variables}"
     return f"Causal graph of {variables} from {wording.counted(len(reports), 'party', 'parties')}"
 
@@ -168,12 +172,13 @@ def _result(model: Any, reports: Sequence[PrivacyReport]) -> str:
     if undirected:
         found += f", {undirected:,} of them without a direction,"
     among = f"among {wording.counted(len(model.feature_names_in_), 'variable')}"
-    if not reports:
+    if not reports or getattr(model, "unreported_", 0) > 0:
         return f"{type(model).__name__} found {found} {among}."
     source = f"the tables of {wording.counted(len(reports), 'party', 'parties')}"
     rows = [report.declared.get("rows") for report in reports]
     counts = [row for row in rows if isinstance(row, int)]
-    size = f" ({sum(counts):,} rows in all)" if len(counts) == len(rows) else ""
+    words = "rows in all" if all(report.change == "another one" for report in reports) else "rows in all, as declared"
+    size = f" ({sum(counts):,} {words})" if len(counts) == len(rows) else ""
     return f"{type(model).__name__} found {found} {among} in {source}{size}."
 
 
@@ -182,7 +187,7 @@ def _protection(reports: Sequence[PrivacyReport], paid: str, missing: Sequence[s
     if not reports and paid == BEFORE:
         source = "given to it" if missing else "released before"
         plain = f"It was learnt from moments that were {source}: this costs nothing, and promises nothing of its own."
-        return " ".join([plain, *missing])
+        return plain + _NOT_ALL * bool(missing)
     if not reports:
         return (
             "The parties answered from their own machines and paid from their own ledgers: what they were promised is in "
@@ -191,8 +196,11 @@ def _protection(reports: Sequence[PrivacyReport], paid: str, missing: Sequence[s
     kinds = [kind_of(report) for report in reports]
     if set(kinds) == {OPEN}:
         return "There is no privacy: all answers were exact."
-    if SIMULATED in kinds:
+    if set(kinds) == {SIMULATED}:
         return "The noise was simulated, so that this run protects nobody."
+    if SIMULATED in kinds:
+        said = f"Of {len(kinds)} parties {kinds.count(SIMULATED)} had simulated noise, which protects nobody"
+        return said + (f", and {kinds.count(OPEN)} had no privacy: their answers were exact." if OPEN in kinds else ".")
     if OPEN in kinds:
         return f"Of {len(kinds)} parties {kinds.count(OPEN)} had no privacy: their answers were exact."
     if any(math.isinf(report.epsilon) for report in reports):
@@ -205,7 +213,7 @@ def _protection(reports: Sequence[PrivacyReport], paid: str, missing: Sequence[s
         whose = "The records of the parties that are listed here are"
     but = "".join(dict.fromkeys(f", but not towards {report.trusted}" for report in reports if report.trusted))
     said = f"{whose} protected by differential privacy with {amount} at the most, in what was released for this result{but}."
-    return " ".join([said, *missing])
+    return said + _NOT_ALL * bool(missing)
 
 
 def _alarms(promised: Sequence[Promise]) -> list[tuple[str, str, list[str]]]:
@@ -242,9 +250,11 @@ def _party(report: PrivacyReport) -> Party:
 
 
 def _picture(graph: nx.DiGraph[Any], stability: Any, target: nx.DiGraph[Any] | None) -> str:
-    """Return the drawing, with the names spelt out as on the page unless two would become one."""
+    """Return the drawing, with the names spelt out as on the page unless two would become one; empty if it is too large."""
     import networkx as nx
 
+    if len(graph) > _MOST_NODES or len(drawn_edges(graph, target=target)) > _MOST_DRAWN:
+        return ""
     names = {name: wording.printable(name) for name in graph}
     if len(set(names.values())) < len(names):
         names = {}

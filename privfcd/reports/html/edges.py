@@ -47,11 +47,16 @@ class EdgeRow:
 
 @dataclass(frozen=True)
 class Comparison:
-    """The graph against a target: numbers, the same against its class where edges are undirected, and what is missing."""
+    """The graph against a target: numbers, the same against its class where edges are undirected, and what is missing.
+
+    Of the target: how many pairs of variables it joins, and how many of these without a direction.
+    """
 
     metrics: GraphMetrics
     classes: PdagMetrics | None
     missed: Sequence[tuple[str, str]]
+    pairs: int
+    undirected: int
 
 
 def edge_rows(graph: nx.DiGraph[Any], stability: Any = None, target: nx.DiGraph[Any] | None = None) -> list[EdgeRow]:
@@ -102,4 +107,6 @@ def against(target: nx.DiGraph[Any], graph: nx.DiGraph[Any]) -> Comparison:
         true, found = ([[int(one.has_edge(i, j)) for j in nodes] for i in nodes] for one in (target, graph))
         if is_acyclic(true):
             classes = compare_pdags(dag_to_cpdag(true), found)
-    return Comparison(metrics, classes, missed)
+    pairs = {frozenset(ends) for ends in target.edges}
+    undirected = {frozenset(ends) for *ends, data in target.edges(data=True) if data.get("undirected")}
+    return Comparison(metrics, classes, missed, len(pairs), len(undirected))

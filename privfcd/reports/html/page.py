@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from privfcd import checks
 from privfcd.accounting.privacy_report import rounded_up
+from privfcd.markup import writable
 from privfcd.reports.html import wording
 from privfcd.reports.html.context import check_fitted, context
 from privfcd.reports.run import privacy_text
@@ -63,7 +64,8 @@ def report_html(
     InvalidParameter
         The model is not fitted, the target is on other variables, or an argument is not of its kind.
     """
-    return _environment().get_template("report.html").render(context(model, target, seconds, command, title, date))
+    page = _environment().get_template("report.html").render(context(model, target, seconds, command, title, date))
+    return writable(page)  # names were spelt out; this is for texts of reports, which may come from others
 
 
 def write_report(

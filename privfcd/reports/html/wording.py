@@ -15,9 +15,10 @@ _SHOWN = 12
 
 
 def printable(value: object) -> str:
-    """Return a text in which nothing is invisible: control characters and lone surrogates are spelt out.
+    """Return a text in which nothing is invisible: control and format characters and lone surrogates are spelt out.
 
-    What turns the direction of writing is spelt out too, so that one name cannot rearrange the text around it.
+    What turns the direction of writing is among them, so that one name cannot rearrange the text around it. Joiners stay:
+    writing needs them.
     """
     return "".join(
         character.encode("unicode_escape").decode() if _hidden(character) else character for character in str(value)
@@ -26,7 +27,7 @@ def printable(value: object) -> str:
 
 def _hidden(character: str) -> bool:
     kind = unicodedata.category(character)
-    return kind in ("Cc", "Cs") or "\u202a" <= character <= "\u202e" or "\u2066" <= character <= "\u2069"
+    return kind in ("Cc", "Cs", "Zl", "Zp") or (kind == "Cf" and character not in "\u200c\u200d")
 
 
 def number(value: Any, digits: int = 4) -> str:

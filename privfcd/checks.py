@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import math
+import re
 from numbers import Integral, Real
 from typing import Any
 
 from privfcd.errors import InvalidParameter
+
+UNWRITABLE = re.compile("[^\t\n\r -\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
+"""The characters that XML 1.0 cannot carry: names have none of them, so that every name can go to every kind of file."""
 
 
 def refuse(name: str, value: Any, accepted: str) -> InvalidParameter:

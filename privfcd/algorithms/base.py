@@ -41,6 +41,11 @@ class Estimator:
         """Return the parameters by name; `deep` is there for scikit-learn and makes no difference."""
         return {name: getattr(self, name) for name in self._parameters()}
 
+    def fitted_params(self) -> dict[str, Any]:
+        """Return the parameters that the last fit was made with, whatever was set since; before a fit, those set now."""
+        given: dict[str, Any] | None = self.__dict__.get("_fitted_with")
+        return self.get_params() if given is None else dict(given)
+
     def set_params(self, **params: Any) -> Self:
         """Set parameters by name, and return self."""
         known = self._parameters()

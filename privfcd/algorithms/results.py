@@ -90,6 +90,7 @@ def store_released(
     model.released_moments_ = tuple(moments) if noisy else None
     model.late_rounds_ = rounds
     model.no_stability_ = None if noisy or rounds is not None else otherwise
+    model._fitted_with = model.get_params()
     model.__dict__.pop("edge_stability_", None)
 
 

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from privfcd.checks import count, refuse
+from privfcd.checks import UNWRITABLE, count, refuse
 from privfcd.data.cells import check_names, choose, column_numbers, parse_delimited
 from privfcd.errors import InvalidParameter, InvalidTable
 
@@ -284,6 +284,9 @@ def _check_shape(height: int, names: Sequence[str], source: str) -> None:
         raise InvalidTable(f"{source}: there are no rows")
     if height < len(names):
         raise InvalidTable(f"{source}: {height} rows are fewer than the {len(names)} columns")
+    for name in names:
+        if UNWRITABLE.search(name):
+            raise InvalidTable(f"{source}: column names must not hold control characters, got {name!r}")
 
 
 def _wanted(columns: Sequence[str]) -> tuple[str, ...]:

@@ -30,7 +30,7 @@ from xml.etree.ElementTree import ParseError
 
 import networkx as nx
 
-from privfcd.checks import real, refuse
+from privfcd.checks import UNWRITABLE, real, refuse
 from privfcd.errors import InvalidParameter
 from privfcd.graphs.dag import plain_digraph
 from privfcd.graphs.drawn_edges import share
@@ -50,8 +50,6 @@ _UNREADABLE = (
 _HEADERS = (("from", "to"), ("cause", "effect"), ("source", "target"))
 _COLUMNS = ("weight", "undirected", "stability")
 _TRUTHS = {"true": True, "yes": True, "1": True, "false": False, "no": False, "0": False, "": False}
-# The characters that XML 1.0 can carry: one rule for all formats, so that any file can become any other.
-_UNWRITABLE = re.compile("[^\t\n\r -\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 
 
 def write_graph(
@@ -151,7 +149,7 @@ def checked_graph(graph: object, what: str) -> nx.DiGraph[str]:
     for node in given:
         if not isinstance(node, str) or not node:
             raise InvalidParameter(f"{what}: node names must be non-empty texts, got {node!r}")
-        if _UNWRITABLE.search(node):
+        if UNWRITABLE.search(node):
             raise InvalidParameter(f"{what}: node names must not hold control characters, got {node!r}")
         plain.add_node(node)
     for source, target, attributes in given.edges(data=True):

@@ -51,7 +51,7 @@ def run_summary(model: Any, seconds: float, target: nx.DiGraph[str] | None = Non
         "stability": None if stability is None else stability.as_dict(),
         "notes": notes_of(model),
         "dropped": _dropped(model, columns),
-        "parameters": {name: _plain(value) for name, value in model.get_params().items()},
+        "parameters": {name: _plain(value) for name, value in model.fitted_params().items()},
         "history": getattr(model, "history_", []),
         "bytes": getattr(model, "bytes_exchanged_", None),
         "seconds": seconds,

@@ -418,3 +418,13 @@ def test_what_is_refused(many: list[np.ndarray], tables: Tables) -> None:
     own = personalise(chain, [noisy()])[0]
     with pytest.raises(InvalidParameter, match="PersonalWeights"):
         edge_stability(own)
+
+
+def test_parameters_that_are_set_after_the_fit_change_nothing() -> None:
+    moments = Moments(np.array([[1.0, 1.0], [1.0, 2.0]]), 1000, ("a", "b"), (NoiseTerm(0.05),))
+    model = EqualVarianceSearch().fit(moments)
+    before = edge_stability(model, draws=5)
+    model.set_params(threshold=10.0)
+    after = edge_stability(model, draws=5)
+    assert np.array_equal(before.frequency, after.frequency) and before.frequency.any()
+    assert model.fitted_params()["threshold"] != 10.0 and model.get_params()["threshold"] == 10.0

@@ -343,3 +343,12 @@ def test_parquet(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_a_table_is_printed_without_its_rows() -> None:
     assert repr(read_table(np.full((3, 2), 7.25))) == "Table(columns=('x0', 'x1'))"
+
+
+@pytest.mark.parametrize("name", ["a\x00", "\x1b[31mred", "\ud800"])
+def test_names_that_no_graph_file_can_carry_are_refused_before_a_run(name: str) -> None:
+    with pytest.raises(InvalidTable, match="control characters"):
+        read_table(np.eye(2), columns=[name, "b"])
+    if name != "\ud800":  # pandas makes no such column
+        with pytest.raises(InvalidTable, match="control characters"):
+            read_table(pd.DataFrame({name: [1.0, 2.0], "b": [2.0, 3.0]}))

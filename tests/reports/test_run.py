@@ -60,7 +60,7 @@ def test_what_was_dropped_for_cycles_is_named() -> None:
 
 def test_infinities_become_texts() -> None:
     model = fitted(None)
-    model.clip = math.inf
+    model._fitted_with = {**model.get_params(), "clip": math.inf}
     assert json.loads(json.dumps(run_summary(model, 1.0), allow_nan=False))["parameters"]["clip"] == "inf"
 
 

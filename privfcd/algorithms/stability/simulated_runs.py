@@ -69,7 +69,7 @@ def runs_on_noise(
     tally = Tally(len(columns))
     for run in range(runs):
         again = type(model)(
-            **{**model.get_params(), **late.parameters, "epsilon": None, "delta": None, "release": "coordinates"}
+            **{**model.fitted_params(), **late.parameters, "epsilon": None, "delta": None, "release": "coordinates"}
         )
         again.fit(_tables(reports, late, columns, seed, run))
         tally.add(again.adjacency_matrix_)

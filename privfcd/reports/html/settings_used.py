@@ -44,7 +44,7 @@ def parameters(model: Any) -> list[Parameter]:
     defaults = inspect.signature(type(model).__init__).parameters
     used: Mapping[str, Any] = getattr(model, "settings_", {})
     shown = []
-    for name, value in model.get_params().items():
+    for name, value in model.fitted_params().items():
         resolved = used.get(name) if name in used else getattr(model, f"{name}_", None)
         became = ""
         if resolved is not None and (value is None or value == "auto"):
@@ -71,7 +71,7 @@ def dropped(model: Any) -> Dropped | None:
         [(names[i], names[j], float(weight)) for i, j, weight in edges]
         for edges in (projection.dropped_small, projection.dropped_for_cycles)
     ]
-    threshold = value_text(model.get_params().get("threshold"))
+    threshold = value_text(model.fitted_params().get("threshold"))
     return Dropped(threshold, len(named[0]), named[0][::-1][:_MOST_DROPPED], named[1])
 
 

@@ -79,8 +79,7 @@ _HOMES = {
         "write_graph",
     ],
     "learning": ["learn"],
-    "planning": ["plan_run"],
-    "run_plan": ["RunPlan"],
+    "planning": ["RunPlan", "plan_run"],
     "reports": ["draw_graph", "report_html", "write_report"],
     "audits": [
         "AuditReport",
@@ -187,11 +186,11 @@ if TYPE_CHECKING:
     from privfcd.moments import load_moments as load_moments
     from privfcd.moments import pooled as pooled
     from privfcd.moments import save_moments as save_moments
+    from privfcd.planning import RunPlan as RunPlan
     from privfcd.planning import plan_run as plan_run
     from privfcd.reports import draw_graph as draw_graph
     from privfcd.reports import report_html as report_html
     from privfcd.reports import write_report as write_report
-    from privfcd.run_plan import RunPlan as RunPlan
 
 
 def __getattr__(name: str) -> Any:

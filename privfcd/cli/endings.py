@@ -57,8 +57,6 @@ def ending_of(error: BaseException) -> Ending:
         if told is not None:
             return Ending(error, "Interrupted", told.message, INTERRUPTED, told.parties)
         return Ending(error, "Interrupted", ANYHOW, INTERRUPTED)
-    if isinstance(error, SystemExit) and isinstance(error.__context__, OSError):  # click's own end, which is 1
-        error = error.__context__
     words = error.format_message() if isinstance(error, click.ClickException) else str(error)
     message = "\n".join([f"Error: {words}", *getattr(error, "__notes__", ())])
     kind = type(error).__name__

@@ -19,6 +19,8 @@ from privfcd.cli.endings import Ending, ending_of
 from privfcd.cli.interrupts import deaf, stoppable
 from privfcd.cli.output import print_json
 
+NOT_READ = 2
+
 COMMANDS = {
     "noise": "privfcd.cli.noise:noise",
     "compare": "privfcd.cli.compare:compare",
@@ -99,9 +101,12 @@ def _code(words: Sequence[str], *, given_back: bool) -> int:
                 sys.stdout.flush()
             with deaf(given_back=given_back):
                 return code or 0
+    except SystemExit as ended:  # of completion, which is done; or where who read stdout has seen enough, with 1
+        if not ended.code:
+            raise
+        _close_stdout()
+        return NOT_READ
     except BaseException as error:
-        if isinstance(error, SystemExit) and not isinstance(error.__context__, BrokenPipeError):
-            raise  # of click's completion
         with deaf(given_back=given_back):
             ending = ending_of(error)
             try:

@@ -20,7 +20,7 @@ from privfcd.federation.durable import DurableParty
 from privfcd.federation.protocol import Party
 from privfcd.federation.study_file import Study
 from privfcd.federation.study_ledger import StudyLedger
-from privfcd.learning import _log1p
+from privfcd.learning import log1p_rows
 from privfcd.mechanisms import NoiseSource, SecureNoise
 
 
@@ -83,7 +83,7 @@ class Desk:
             raise checks.refuse("name", name, "one of the study's parties: " + ", ".join(study.parties))
         method = method_of(study)
         given = read_table(table, columns=study.columns)
-        rows = _log1p(given, name) if study.log1p else given.rows
+        rows = log1p_rows(given, name) if study.log1p else given.rows
         own = StudyLedger(open_ledger(ledger, _data_set(ledger, data_set)), study.epsilon, study.delta)
         return cls(study, name, own, method, rows, SecureNoise() if noise is None else noise)
 

@@ -17,9 +17,9 @@ from privfcd.algorithms.base import Estimator
 from privfcd.algorithms.inputs import checked_tables, moments_given
 from privfcd.algorithms.results import has_noise, table_report, without_noise
 from privfcd.data.private import PrivateTable
-from privfcd.defaults import defaults_of
-from privfcd.rehearsal import Estimate, ScratchLedger, commit, estimated
-from privfcd.run_plan import PartyPlan, PlannedRelease, RunPlan
+from privfcd.planning.defaults import defaults_of
+from privfcd.planning.rehearsal import Estimate, ScratchLedger, commit, estimated
+from privfcd.planning.run_plan import PartyPlan, PlannedRelease, RunPlan
 
 __all__ = ["PartyPlan", "PlannedRelease", "RunPlan", "plan_run"]
 

@@ -11,16 +11,15 @@ import numpy as np
 import pytest
 
 import privfcd as pf
-from privfcd import rehearsal
 from privfcd.accounting import ADD_OR_REMOVE_ONE, Ledger, PlanPart, gaussian_event
 from privfcd.accounting.ledger_tools import init_ledger, open_ledger, verify
 from privfcd.algorithms.base import Estimator
 from privfcd.data.private import RowsWanted
-from privfcd.defaults import ALL_LEFT, RELEASED, defaults_of
 from privfcd.errors import BudgetExceeded, InvalidParameter, InvalidTable
 from privfcd.learning import METHODS, method_class
-from privfcd.planning import RunPlan, plan_run
-from privfcd.run_plan import size_text, time_text
+from privfcd.planning import RunPlan, plan_run, rehearsal
+from privfcd.planning.defaults import ALL_LEFT, RELEASED, defaults_of
+from privfcd.planning.run_plan import size_text, time_text
 
 NAMES = ["age", "dose", "pressure"]
 SPARSE: dict[str, Any] = {"rounds": 2, "updates": 3}

@@ -9,11 +9,10 @@ import numpy as np
 import pytest
 
 import privfcd as pf
-from privfcd import rehearsal
 from privfcd.accounting import ADD_OR_REMOVE_ONE, Ledger, gaussian_event
 from privfcd.errors import InvalidParameter
 from privfcd.learning import METHODS, method_class
-from privfcd.planning import plan_run
+from privfcd.planning import plan_run, rehearsal
 
 NAMES = ["age", "dose", "pressure"]
 NOISE = pf.SimulatedNoise(5)

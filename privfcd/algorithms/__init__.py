@@ -9,7 +9,7 @@ from privfcd.algorithms.ges import GES
 from privfcd.algorithms.notears import NOTEARS
 from privfcd.algorithms.peri import IPERI, PERI
 from privfcd.algorithms.personalisation import PersonalWeights, personalise, personalise_for_owner
-from privfcd.algorithms.release import MomentsRelease, release_moments
+from privfcd.algorithms.release import MomentsRelease, MomentsWarning, release_moments
 from privfcd.algorithms.stability import EdgeStability, edge_stability
 
 __all__ = [
@@ -24,6 +24,7 @@ __all__ = [
     "FedBNSL",
     "FedSparseBNSL",
     "MomentsRelease",
+    "MomentsWarning",
     "PersonalWeights",
     "edge_stability",
     "order_search",

@@ -18,11 +18,12 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, eq=False)
 class GivenMoments:
-    """Moments, the reports of their release, and how many of them came without one."""
+    """Moments, the reports of their release, how many of them came without one, and what their user should know."""
 
     parts: list[Moments]
     reports: list[PrivacyReport]
     unreported: int
+    notes: list[str]
 
 
 def given_moments(sources: Any) -> GivenMoments | None:
@@ -39,12 +40,13 @@ def given_moments(sources: Any) -> GivenMoments | None:
         return None
     if not all(found):
         raise InvalidParameter("sources must be all moments or all tables, got both")
+    from privfcd.algorithms.release.release import doubt
     from privfcd.moments import Moments, load_moments
 
     paths = [os.path.realpath(source) for source in given if isinstance(source, str | os.PathLike)]
     parts: list[Moments] = []
     reports: list[PrivacyReport] = []
-    unreported = 0
+    unreported, notes = 0, []
     for source in given:
         if isinstance(source, Moments):
             parts.append(source)
@@ -55,9 +57,11 @@ def given_moments(sources: Any) -> GivenMoments | None:
                 raise InvalidParameter(f"sources must be different files, got {os.fspath(source)!r} twice")
             source = load_moments(source)
         parts.extend(source.parts)
+        if source.rule.get("doubtful"):
+            notes.append(doubt(source.rule["doubtful"]))
         reports.extend(source.privacy_report)
         unreported += 0 if source.privacy_report else len(source.parts)
-    return GivenMoments(parts, reports, unreported)
+    return GivenMoments(parts, reports, unreported, notes)
 
 
 def _is_moments(source: Any) -> bool:
@@ -75,6 +79,7 @@ def fitted_to_moments(model: Any, given: GivenMoments, extra: Mapping[str, Any])
     Where some came without a report, no epsilon is known that holds for every party, and `privacy_spent_` says inf.
     """
     fitted = model.fit(given.parts, **extra)
+    fitted.notes_ = [*fitted.notes_, *given.notes]
     if given.reports:
         fitted.privacy_report_ = given.reports
         fitted.unreported_ = given.unreported

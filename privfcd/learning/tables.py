@@ -31,10 +31,13 @@ def private_tables(
     names: Sequence[str] | None = None,
     ledgers: Sequence[Ledger | str | os.PathLike[str]] | None = None,
     log1p: bool = False,
+    columns: Sequence[str] | None = None,
+    drop: Sequence[str] = (),
 ) -> list[PrivateTable]:
     """Return one `PrivateTable` for each source, each with a budget of its own; see `learn` for the parameters.
 
-    With `ledgers` the budgets are theirs; epsilon and delta are checked, and are the run's to keep to.
+    With `ledgers` the budgets are theirs; epsilon and delta are checked, and are the run's to keep to. `columns` and `drop`
+    are those of `read_table`, the same for all sources: other columns' cells are not looked at.
     """
     from privfcd.accounting import Budget
     from privfcd.data.private import PrivateTable
@@ -53,10 +56,12 @@ def private_tables(
         checks.delta("delta", delta, zero=False)
     labels = _names(sources, names)
     opened = [None] * len(labels) if ledgers is None else _opened(ledgers, labels, names, private)
+    if ledgers is not None:
+        _check_order(sources, [ledger.name for ledger in opened if ledger is not None])
     tables = []
     for source, label, ledger in zip(sources, labels, opened, strict=True):
         try:
-            table = read_table(source)
+            table = read_table(source, columns, drop=drop)
         except InvalidTable as error:
             if isinstance(source, str | os.PathLike):
                 raise  # it names the file
@@ -102,6 +107,25 @@ def _opened(ledgers: Any, labels: Sequence[str], names: Any, private: bool) -> l
         opened.append(ledger)
         accounts.append(account)
     return opened
+
+
+def _check_order(sources: Sequence[Any], paying: Sequence[str]) -> None:
+    """Refuse ledgers in another order than the files: a file whose name is that of another file's ledger.
+
+    Parameters
+    ----------
+    paying : sequence of str
+        For each source the data set that pays for it.
+    """
+    stems = [Path(source).stem if isinstance(source, str | os.PathLike) else None for source in sources]
+    for place, (stem, name) in enumerate(zip(stems, paying, strict=True)):
+        other = paying.index(stem) if stem in paying else place
+        if other != place and stem != name and stems[other] != stem:
+            file, beside = (Path(sources[k]).name if stems[k] is not None else f"table {k + 1}" for k in (place, other))
+            raise InvalidParameter(
+                f"ledgers must be in the order of the files: {file} would be charged to {name!r}, while the ledger of "
+                f"{stem!r} stands beside {beside}"
+            )
 
 
 def data_set_of(path: str | os.PathLike[str], label: str) -> str:

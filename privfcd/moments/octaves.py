@@ -39,7 +39,7 @@ def upper_bounds(shares: Array, noise_sd: float, tail: float = 0.01) -> NDArray[
         Share of records that may lie above, in [0, 1).
     """
     log_scales, templates = _templates()
-    fitted = log_scales[np.argmax(shares @ templates.T, axis=1)]
+    fitted = log_scales[np.argmax(_without_zeros(shares, noise_sd)[0] @ templates.T, axis=1)]
     bounds = np.empty(len(shares))
     for row, (histogram, log_scale) in enumerate(zip(shares, fitted, strict=True)):
         top = min(int(np.ceil(log_scale + 2)), HIGHEST + 1) - LOWEST  # bins below are under four scales
@@ -57,6 +57,10 @@ def largest_noise(d: int) -> float:
     return length / (math.sqrt(2 * math.log(len(templates) * d)) + 3)
 
 
+ZERO_SDS = 5.0
+"""Standard deviations of the noise from which on a share of zeros is taken to be there."""
+
+
 @lru_cache(maxsize=1)
 def _templates() -> tuple[Array, Array]:
     """Return log2 of the scales of the grid, and for each the shares of |x| by octave, shape (scales, bins)."""
@@ -64,23 +68,41 @@ def _templates() -> tuple[Array, Array]:
     return log_scales, _shares_of(log_scales)
 
 
-def column_scales(shares: Array) -> Array:
+def _without_zeros(shares: Array, noise_sd: float) -> tuple[Array, Array]:
+    """Return the histograms of the records that are not 0, and which share of all these are, shape (m,).
+
+    The lowest octave holds what is 0, which says nothing about the size of the rest. Only histograms are changed in which it
+    stands out of the noise, and something else does.
+    """
+    zeros, rest = shares[:, 0], np.ones(len(shares))
+    some = (zeros > ZERO_SDS * noise_sd) & (1 - zeros > ZERO_SDS * noise_sd) & (zeros < 1)
+    rest[some] = 1 - zeros[some]
+    kept = shares.copy()
+    kept[some, 0] = 0.0
+    return kept / rest[:, None], rest
+
+
+def column_scales(shares: Array, noise_sd: float) -> Array:
     """Return for each noisy histogram the scale of the centred normal law that fits it best, by least squares.
 
-    Post-processing. The nearest of the templates is refined on a grid of 1/32 octave within half an octave of it.
+    Post-processing. Where many records are 0 the law is fitted to the others, and the scale is that of all. The nearest of
+    the templates is refined on a grid of 1/32 octave within half an octave of it.
 
     Parameters
     ----------
     shares : ndarray of shape (m, bins)
         Released shares of records by octave.
+    noise_sd : float
+        Standard deviation of the noise in each share.
     """
     log_scales, templates = _templates()
+    shares, rest = _without_zeros(shares, noise_sd)
     length = (templates**2).sum(axis=1)
     coarse = log_scales[np.argmax(shares @ templates.T - length / 2, axis=1)]
     tried = coarse[:, None] + np.arange(-16, 17) / 32
     fine = _shares_of(tried.ravel()).reshape(*tried.shape, BINS)
     misfit = ((shares[:, None, :] - fine) ** 2).sum(axis=2)
-    return np.asarray(np.exp2(tried[np.arange(len(shares)), np.argmin(misfit, axis=1)]))
+    return np.asarray(np.exp2(tried[np.arange(len(shares)), np.argmin(misfit, axis=1)]) * np.sqrt(rest))
 
 
 def _shares_of(log_scales: Array) -> Array:

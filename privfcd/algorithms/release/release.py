@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -35,6 +36,22 @@ TRUSTED = (
     "them, not towards the place that summed up the tables and could see them."
 )
 SUMMING_PLACE = "the place that summed up the tables"
+
+
+_DOUBT = (
+    "the released second moments of {} do not agree with the released histograms of their sizes: the stated noise does not "
+    "hold for them. Columns of few values (such as 0/1), with heavy tails or nearly collinear are not what directions are "
+    "solved for; method='covariance' assumes nothing about the values"
+)
+
+
+class MomentsWarning(UserWarning):
+    """Released moments look wrong by more than their noise."""
+
+
+def doubt(columns: Sequence[str]) -> str:
+    """Return in words that the released second moments of these columns cannot be right."""
+    return _DOUBT.format(", ".join(map(repr, columns)))
 
 
 @dataclass(frozen=True, eq=False)
@@ -170,6 +187,8 @@ def release_moments(
     outcome = coordinator.run(federation, coordinator.offer(federation))
     if not send and not opened:
         outcome.rule["row norm at each party"] = [party.facts.get("row_norm") for party in parties]
+    if "doubtful" in outcome.rule:
+        warnings.warn(doubt(outcome.rule["doubtful"]), MomentsWarning, stacklevel=2)
     parts = outcome.parts if send else tuple(party.kept for party in parties if party.kept is not None)
     reports = [
         _report(party, index, table, settings, outcome.rule)

@@ -61,17 +61,21 @@ class Rounds:
     def run(self, histogram: messages.Numbers, labels: list[str]) -> tuple[Moments, ...]:
         """Do a round for each of `labels`, and return each party's moments."""
         d = len(self._columns)
-        scales = column_scales(histogram.values[:d])
+        found = column_scales(histogram.values[:d], histogram.noise_sd)
+        units = rules.units(found)
+        scales, apart = found / units, bool((units != 1).any())
         guess, linear = np.diag(scales**2), np.diag(scales**-rules.FIRST_POWER)
         done: list[Round] = []
         notes = []
         for label in labels:
-            done.append(self._round(label, linear))
+            done.append(self._round(label, linear, units))
             if len(done) == 1:
                 guess = settled(done, self._weights, guess, rules.SETTLING, rules.SETTLING_SDS)
             for _ in range(rules.REFITS):
-                combined = combine(done, self._weights, guess)
+                combined = self._combined(done, guess, rules.FAR) if apart else combine(done, self._weights, guess)
                 structure = self._whitening(combined.moments(self._weights, self._rows, self._columns))
+                if apart:
+                    structure = structure.capped(rules.MOST_RESIDUAL * scales**2)
                 guess, linear = structure.covariance, structure.whitening
             notes.append(
                 {
@@ -79,25 +83,56 @@ class Rounds:
                     "weights": int(np.count_nonzero(structure.weights)),
                 }
             )
-        combined = combine(done, self._weights, guess)
+        combined = self._combined(done, guess, rules.FAR if apart else math.inf)
         factor = self._factor(combined, scales)
-        self.rule = {"kind": self._settings.kind, "scales": scales.tolist(), "rounds": notes, "factor": factor}
+        self.rule = {"kind": self._settings.kind, "scales": found.tolist(), "rounds": notes, "factor": factor}
+        if apart:
+            self.rule["units"] = units.tolist()
+        doubtful = self._doubtful(combined, scales, factor, histogram.noise_sd)
+        if doubtful:
+            self.rule["doubtful"] = doubtful
         mean = None if self._centre is None else np.array(self._centre)
-        root = math.sqrt(factor) * np.eye(d)
+        root = math.sqrt(factor) * np.diag(units)
         answers = []
         for weights, quote in zip(np.eye(len(self._quotes)), self._quotes, strict=True):
             part = combined.moments(weights, quote.n_rows, self._columns).carried(root)
             answers.append(Moments(part.matrix, part.rows, part.columns, part.noise, mean))
         return tuple(answers)
 
-    def _round(self, label: str, linear: Array) -> Round:
+    def _round(self, label: str, linear: Array, units: Array) -> Round:
+        """Ask for a round of x / units times `linear`."""
         d = len(self._columns)
         clipped = self._settings.kind == "clipped"
         norm = rules.CLIP_FACTOR * math.sqrt(d) if clipped else None
-        ask = messages.AskMoments(label, norm, SparseMatrix.of(linear), self._centre)
+        ask = messages.AskMoments(label, norm, SparseMatrix.of(linear / units[:, None]), self._centre)
         answers = expect(self._federation, ask, messages.Matrix)
         parts = np.array([a.dense(d, name) for name, a in zip(self._federation.names, answers, strict=True)])
         return Round(linear, parts, np.array([answer.scale for answer in answers]), not clipped)
+
+    def _combined(self, done: list[Round], guess: Array, far: float) -> Combined:
+        """Return the rounds solved near `guess`, or nearer to what they say where variances are a factor `far` from it.
+
+        Solving is linear around the guess: a variance that is far below its guess comes out below 0, which no factor allows.
+        """
+        combined = combine(done, self._weights, guess)
+        white = combined.whitened(self._weights, self._rows, self._columns)
+        noise = 0.0 if white.noise_sd is None else np.diag(white.noise_sd)
+        expected, said = ((done[-1].linear.T @ guess) * done[-1].linear.T).sum(axis=1), np.diag(white.matrix)
+        away = (said * far < expected) | (said > expected * far) | (said < 0)
+        if (away & (np.abs(said - np.where(said < 0, 0.0, expected)) > rules.SETTLING_SDS * noise)).any():
+            guess = settled(done, self._weights, guess, rules.SETTLING, rules.SETTLING_SDS)
+            combined = combine(done, self._weights, guess)
+        return combined
+
+    def _doubtful(self, combined: Combined, scales: Array, factor: float, noise_sd: float) -> list[str]:
+        """Return the columns whose second moments and whose octaves, released both, do not agree."""
+        moments = combined.moments(self._weights, self._rows, self._columns)
+        said, expected = np.diag(moments.matrix), scales**2 / factor
+        noise = 0.0 if moments.noise_sd is None else np.diag(moments.noise_sd)
+        most = rules.DISAGREE * math.exp(rules.DISAGREE_SDS * rules.SCALE_NOISE * noise_sd)
+        apart = (said * most < expected) | (said > expected * most)
+        sure = np.abs(said - expected) > rules.DISAGREE_SDS * noise
+        return [self._columns[j] for j in np.flatnonzero(apart & sure)]
 
     def _factor(self, combined: Combined, scales: Array) -> float:
         """Return what brings the moments to the columns' scales, by the median over the columns."""

@@ -28,13 +28,28 @@ MOST_HISTOGRAM = 0.25
 FIRST_POWER = 0.75
 """Columns are divided by their scale to this power before the first round: between raw and standardised."""
 
+OTHER_UNITS = 32.0
+"""Released scales of columns that differ by more than this factor are taken to be of columns in different units."""
+
 CLIP_FACTOR = 1.15
 """Rows are clipped at this many times sqrt(d), their norm's root mean square when they are white."""
+
+MOST_RESIDUAL = 2.0
+"""In different units: a residual variance is at most this many times the column's own, which octaves say roughly."""
+
+FAR = 4.0
+"""In different units: a variance is solved again that is this factor away from the guess near which it was solved."""
 
 REFITS = 2
 """Searches after each round: the second one on moments that were solved near what the first one found."""
 
 SETTLING, SETTLING_SDS = 8, 2.0
+
+DISAGREE, DISAGREE_SDS = 2.0, 3.0
+"""A second moment is doubtful that differs from the square of its column's scale by this factor, and by so much noise."""
+
+SCALE_NOISE = 5.0
+"""Standard deviation of the logarithm of a squared scale for noise of 1 in each share of its histogram."""
 
 LOUD = 0.05
 """Noise of a direction round at all of mu, in entries of white second moments, from which on fewer rounds do better."""
@@ -47,6 +62,16 @@ def pooled_weights(quotes: Sequence[Quote]) -> Array:
     """Return each party's share of all rows."""
     rows = np.array([quote.n_rows for quote in quotes], dtype=np.float64)
     return rows / rows.sum()
+
+
+def units(scales: Array) -> Array:
+    """Return what columns are divided by before all rounds: 1, or powers of 2 near scales that differ by `OTHER_UNITS`.
+
+    Within that factor, scales are what equal error variances leave in a graph, and tell rounds where it begins.
+    """
+    if scales.max() <= OTHER_UNITS * scales.min():
+        return np.ones(len(scales))
+    return np.exp2(np.round(np.log2(scales)))
 
 
 def pooled_noise(quotes: Sequence[Quote], sensitivity: float) -> float:

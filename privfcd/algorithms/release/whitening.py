@@ -8,7 +8,7 @@ sparse structure, in which only weights that stand out of the noise are kept, do
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -55,6 +55,10 @@ class Structure:
         """The second moments that the equations imply."""
         root = self.unwhitening
         return np.asarray(root.T @ root)
+
+    def capped(self, most: Array) -> Structure:
+        """Return the structure with residual variances of at most `most`, shape (d,)."""
+        return replace(self, variances=np.minimum(self.variances, most))
 
 
 Whitening = Callable[[Moments], Structure]

@@ -63,7 +63,7 @@ def _graph(model: Any) -> str:
         )
         for edge in order
     ]
-    header = ("edge", "weight", "found in reruns")
+    header = ("edge", "weight", "stability")
     columns = 3 if shares is not None else 2 if any(row[1] for row in rows) else 1
     listed = table((row[:columns] for row in rows), header[:columns], limit=_LISTED)
     return picture + folded(f"{len(edges)} edge{'' if len(edges) == 1 else 's'}", listed)

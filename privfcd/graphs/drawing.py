@@ -133,7 +133,7 @@ def _legend(edges: list[DrawnEdge], largest: float) -> list[tuple[DrawnEdge | No
     if largest > 0:
         notes.append((None, f"width: |weight|, at most {largest:.3g}"))
     if any(edge.stability is not None for edge in edges):
-        notes.append((None, "the fainter, the fewer reruns found the edge (%)"))
+        notes.append((None, "the fainter, the less stable (%)"))
     return notes
 
 

@@ -62,7 +62,7 @@ class DrawnEdge:
         if not self.directed and self.verdict != "missing":
             notes.append("direction not determined")
         if self.stability is not None:
-            notes.append(f"in {share(self.stability)} of reruns")
+            notes.append(f"stability {share(self.stability)}")
         if self.verdict != "plain":
             notes.append(VERDICTS[self.verdict])
         return f"{text}: {', '.join(notes)}" if notes else text

@@ -56,8 +56,8 @@ def graph_svg(
         Nodes are texts; `weight` sets an edge's width (by its absolute value) and dash (negative). Two arcs with the
         attribute `undirected` are one line without arrowhead.
     stability : mapping of (str, str) to float, optional
-        By (cause, effect), the share of reruns in which the edge was found: sets how opaque it is, and is written on it. An
-        undirected edge may be named either way.
+        By (cause, effect), the edge's share of reruns, or of rounds, as in `EdgeStability`: sets how opaque it is, and is
+        written on it. An undirected edge may be named either way.
     target : networkx.DiGraph, optional
         Colours edges as right, reversed, or not in the target.
     title : str

@@ -30,10 +30,18 @@ from privfcd.algorithms.release.plan import COVARIANCE, HISTOGRAM, ROUND
 from privfcd.data.fused import kernels
 from privfcd.data.private import PrivateTable
 from privfcd.federation.local import processors
-
-ALL_LEFT = "all that is left of each budget"
-IN_PROPORTION = "each budget's, in proportion to epsilon"
-RELEASED = "found in what the run releases"
+from privfcd.reports.html.left_open import (
+    ALL_LEFT,
+    DIRECTIONS,
+    EXACT,
+    IN_PROPORTION,
+    LEAST_NOISE,
+    MOMENTS,
+    NO_BUDGET,
+    NOT_CLIPPED,
+    OF_BOUNDS,
+    RELEASED,
+)
 
 
 def defaults_of(model: Estimator, tables: Any, labels: Iterable[str] | None = None) -> dict[str, Any]:
@@ -58,7 +66,7 @@ def defaults_of(model: Estimator, tables: Any, labels: Iterable[str] | None = No
         for name in ("center", "row_norm", "epsilon", "delta"):
             found.pop(name, None)
         if found.get("release") is not None:
-            found["release"] = "none: moments were released before"
+            found["release"] = MOMENTS
         return found
     checked = checked_tables(tables)
     opened = all(table.open for table in checked)
@@ -76,7 +84,7 @@ def defaults_of(model: Estimator, tables: Any, labels: Iterable[str] | None = No
     if found.get("row_norm", 0) is None:
         found["row_norm"] = _row_norm(checked, opened, known)
     if opened:
-        found["epsilon"], found["delta"] = "none: the tables are open", "none: the tables are open"
+        found["epsilon"] = found["delta"] = NO_BUDGET
     if found["epsilon"] is None:
         found["epsilon"] = ALL_LEFT
     if found["delta"] is None:
@@ -88,7 +96,7 @@ def _fed_sparse(model: FedSparseBNSL, tables: Sequence[PrivateTable], opened: bo
     settings = model._settings(tables)
     found: dict[str, Any] = {name: getattr(settings, name) for name in ("rounds", "updates", "step", "keep")}
     if settings.clip is None:
-        found["clip"] = "none: open tables are not clipped" if opened else RELEASED
+        found["clip"] = NOT_CLIPPED if opened else RELEASED
     if settings.smoothness is None:
         found["smoothness"] = RELEASED
     if opened:
@@ -97,7 +105,7 @@ def _fed_sparse(model: FedSparseBNSL, tables: Sequence[PrivateTable], opened: bo
         found["workers"] = 1 if opened else min(processors(), len(tables))
     found["fast"] = kernels(model.fast) is not None
     if settings.noise_multiplier is None:
-        found["noise_multiplier"] = "none: exact answers" if opened else "the least that the budgets allow"
+        found["noise_multiplier"] = EXACT if opened else LEAST_NOISE
     return found
 
 
@@ -129,9 +137,9 @@ def _release(labels: Sequence[str], opened: bool) -> str:
 
 def _row_norm(tables: Sequence[PrivateTable], opened: bool, labels: Sequence[str] | None) -> str | None:
     if opened:
-        return "none: open tables are not clipped"
+        return NOT_CLIPPED
     if labels is not None and COVARIANCE not in labels:
-        return "none: directions of rows are released"
+        return DIRECTIONS
     if labels is not None and HISTOGRAM in labels:
         return RELEASED
-    return "the norm of the declared bounds" if all(table.bounds is not None for table in tables) else RELEASED
+    return OF_BOUNDS if all(table.bounds is not None for table in tables) else RELEASED

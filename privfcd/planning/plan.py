@@ -9,27 +9,36 @@ from typing import Any
 
 from dp_accounting import GaussianDpEvent, LaplaceDpEvent, NonPrivateDpEvent
 
+from privfcd import checks
 from privfcd.accounting import BoundedRangeDpEvent, PlanPart
 from privfcd.accounting.accountants import zcdp_cost
 from privfcd.accounting.events import leaves
 from privfcd.accounting.units import units_to_float
 from privfcd.algorithms.base import Estimator
+from privfcd.algorithms.fed_sparse import FedSparseBNSL
+from privfcd.algorithms.fed_sparse.choice import COORDINATES
 from privfcd.algorithms.inputs import checked_tables, moments_given
 from privfcd.algorithms.results import has_noise, table_report, without_noise
 from privfcd.data.private import PrivateTable
 from privfcd.planning.defaults import defaults_of
+from privfcd.planning.most_bytes import most_sparse_bytes
 from privfcd.planning.rehearsal import Estimate, ScratchLedger, commit, estimated
 from privfcd.planning.run_plan import PartyPlan, PlannedRelease, RunPlan
+from privfcd.reports.html.promise import loose_delta
 
 __all__ = ["PartyPlan", "PlannedRelease", "RunPlan", "plan_run"]
 
 SIMULATED = "THE NOISE IS SIMULATED: whoever knows the seed can remove it, so that the run would protect nobody."
 OPEN = "NO PRIVACY for {}: tables without a budget give exact answers (epsilon = inf)."
 FREE = "Learning from moments costs nothing: what is promised to the records is what their release promised."
+LEVELS = (
+    "levels: a value is rounded to the nearest declared level of its column; one beyond the last counts as the last, and "
+    "one below the first as the first."
+)
 TRUSTED = "ONE NOISE for the sum over all tables: nothing is promised towards the place that sums them up."
 
 
-def plan_run(model: Estimator, tables: Any, *, rehearse: bool = True) -> RunPlan:
+def plan_run(model: Estimator, tables: Any, *, rehearse: bool = True, sources: Sequence[str] | None = None) -> RunPlan:
     """Return what `model.fit(tables)` would release and cost. No row is read, nothing is charged.
 
     What will be charged is found by running a copy of the estimator on copies of the ledgers in memory and on tables
@@ -45,6 +54,8 @@ def plan_run(model: Estimator, tables: Any, *, rehearse: bool = True) -> RunPlan
         What it would be fitted to.
     rehearse : bool
         Whether bytes and time are estimated too, which takes up to about 5 seconds.
+    sources : sequence of str, optional
+        For each table, in words, what it was read from and what pays for it: "north.csv -> north.sqlite".
 
     Returns
     -------
@@ -77,19 +88,24 @@ def plan_run(model: Estimator, tables: Any, *, rehearse: bool = True) -> RunPlan
         notes = [FREE, *([without_noise(exact)] if exact else [])]
         return _plan(method, [], parameters, notes, estimate, 0.0)
     checked = checked_tables(tables)
+    if sources is not None and (isinstance(sources, str) or len(sources) != len(checked)):
+        raise checks.refuse("sources", sources, f"one text for each of {len(checked)} tables")
     before = [_left_text(table) for table in checked]
     began = time.perf_counter()
     committed = commit(model, checked)
     pricing = time.perf_counter() - began
     parties = [
-        _party(table, ledger, left, model)
-        for table, ledger, left in zip(checked, committed.ledgers, before, strict=True)
+        _party(table, ledger, left, model, source)
+        for table, ledger, left, source in zip(
+            checked, committed.ledgers, before, sources or [""] * len(checked), strict=True
+        )
     ]
     labels = [part.label for party in parties for part in party.parts]
     parameters = defaults_of(model, checked, labels)
-    notes = [*_notes(checked, committed.model), *_chosen(model, parameters)]
+    loose = loose_delta((party.party, party.delta, party.rows) for party in parties if math.isfinite(party.rho))
+    notes = [*loose, *_notes(checked, committed.model), *_of_levels(model), *_chosen(model, parameters)]
     estimate = estimated(model, checked) if rehearse else None
-    return _plan(method, parties, parameters, notes, estimate, pricing)
+    return _plan(method, parties, parameters, notes, estimate, pricing, _most_bytes(model, checked, parameters))
 
 
 def _plan(
@@ -99,6 +115,7 @@ def _plan(
     notes: list[str],
     estimate: Estimate | None,
     pricing: float,
+    most: int | None = None,
 ) -> RunPlan:
     """Return the plan; finding the noise for the budgets takes `pricing` seconds again in the run."""
     sent, seconds = None, None
@@ -116,10 +133,23 @@ def _plan(
         seconds,
         parameters,
         notes,
+        most,
     )
 
 
-def _party(table: PrivateTable, ledger: ScratchLedger, left: str, model: Estimator) -> PartyPlan:
+def _most_bytes(model: Estimator, tables: Sequence[PrivateTable], parameters: Mapping[str, Any]) -> int | None:
+    """Return the most that messages can come to, where their size depends on what is learnt and is bounded."""
+    if not isinstance(model, FedSparseBNSL) or parameters["release"] != COORDINATES:
+        return None
+    rounds, updates = parameters["rounds"], parameters["updates"]
+    return most_sparse_bytes(tables[0].n_columns, len(tables), rounds, updates, refit=model.refit_share > 0)
+
+
+def _of_levels(model: Estimator) -> list[str]:
+    return [LEVELS] if model.get_params().get("levels") is not None else []
+
+
+def _party(table: PrivateTable, ledger: ScratchLedger, left: str, model: Estimator, source: str) -> PartyPlan:
     """Return one table's part of the plan, from the report that the run would make on its reservation."""
     reservation, delta = ledger.reserved[0]
     if delta is None:
@@ -139,6 +169,7 @@ def _party(table: PrivateTable, ledger: ScratchLedger, left: str, model: Estimat
         standing=report.standing,
         noise=report.noise,
         secure=report.secure,
+        source=source,
     )
 
 

@@ -80,6 +80,8 @@ class PartyPlan:
         The source of the noise.
     secure : bool
         Whether it protects anything.
+    source : str
+        What the table was read from and what pays for it, if it was said.
     """
 
     party: str
@@ -95,6 +97,7 @@ class PartyPlan:
     standing: Mapping[str, Any] = field(default_factory=dict)
     noise: str = ""
     secure: bool = True
+    source: str = ""
 
 
 @dataclass(frozen=True)
@@ -110,13 +113,15 @@ class RunPlan:
     rounds, updates : int or None
         T, and K a round and party, where the method has them.
     bytes : int or None
-        Expected size of all messages, by the rule of `bytes_exchanged_`; None without a rehearsal.
+        Size of all messages of the rehearsal, by the rule of `bytes_exchanged_`; None without one.
     seconds : float or None
-        Expected time in this process; None without a rehearsal.
+        Time of the rehearsal in this process, extended to the whole run; None without one.
     parameters : dict
         All parameters of the estimator, those left out replaced by what they resolve to (see `defaults_of`).
     notes : list of str
         How bytes and time were estimated, and what else should be known before the run.
+    most_bytes : int or None
+        Bound on the size of all messages where it depends on what is learnt; None where no bound is needed, or known.
     """
 
     method: str
@@ -127,6 +132,7 @@ class RunPlan:
     seconds: float | None
     parameters: Mapping[str, Any]
     notes: Sequence[str]
+    most_bytes: int | None = None
 
     def as_dict(self) -> dict[str, Any]:
         """Return the plan for JSON; infinities become the text "inf"."""
@@ -138,6 +144,7 @@ class RunPlan:
             "rounds": self.rounds,
             "updates": self.updates,
             "bytes": self.bytes,
+            "most_bytes": self.most_bytes,
             "seconds": self.seconds,
             "parameters": _plain(self.parameters),
             "notes": list(self.notes),
@@ -168,21 +175,31 @@ class RunPlan:
 
     def __str__(self) -> str:
         lines = [f"Plan of a run of {self.method}: nothing was charged, and it depends on no record.", ""]
-        before: PartyPlan | None = None
+        listed: list[PartyPlan] = []
         for party in self.parties:
-            lines += [*_party_lines(party, before), ""]
-            before = party
+            same = next((other for other in listed if other.parts == party.parts), None)
+            lines += [*_party_lines(party, same), ""]
+            listed += [party] * (same is None)
         if self.rounds is not None:
             lines.append(
                 f"Rounds: {self.rounds}" + ("" if self.updates is None else f", of {self.updates} updates each")
             )
         if self.bytes is not None and self.seconds is not None:
-            lines.append(f"Messages: about {size_text(self.bytes)}. Time: {time_text(self.seconds)}.")
+            lines += _wrapped("Messages: ", f"{self._messages(self.bytes)}.")
+            lines.append(f"Time: {time_text(self.seconds)} by a rehearsal; the run itself may take longer.")
         words = "; ".join(f"{name} = {value}" for name, value in self.parameters.items())
         lines += _wrapped("Parameters: ", words)
         for note in self.notes:
             lines += _wrapped("Note: ", note)
         return "\n".join(lines)
+
+    def _messages(self, rehearsed: int) -> str:
+        if self.most_bytes is None:
+            return f"about {size_text(rehearsed)}"
+        return (
+            f"at most {size_text(self.most_bytes)}, and mostly less: it depends on what is learnt "
+            f"({size_text(rehearsed)} on synthetic rows)"
+        )
 
 
 def size_text(size: int) -> str:
@@ -202,8 +219,8 @@ def time_text(seconds: float) -> str:
     return f"about {seconds / 60:.2g} min" if seconds < 6000 else f"about {seconds / 3600:.2g} h"
 
 
-def _party_lines(party: PartyPlan, before: PartyPlan | None) -> list[str]:
-    """Return one party's part of the text; releases that are those of the party before are not listed again."""
+def _party_lines(party: PartyPlan, same: PartyPlan | None) -> list[str]:
+    """Return one party's part of the text; releases that are those of `same` are not listed again."""
     if math.isinf(party.epsilon) and math.isinf(party.rho):
         cost = "epsilon = inf: exact answers"
     else:
@@ -214,8 +231,10 @@ def _party_lines(party: PartyPlan, before: PartyPlan | None) -> list[str]:
         f"{party.party}, {party.rows} rows: {cost}",
         f"  budget {party.budget}; left before: {party.left_before}; after: {party.left_after}",
     ]
-    if before is not None and party.parts == before.parts:
-        return [*lines, f"  releases: as those of {before.party}"]
+    if party.source:
+        lines.insert(1, f"  table -> ledger: {party.source}")
+    if same is not None:
+        return [*lines, f"  releases: as those of {same.party}"]
     width = max(len(part.label) for part in party.parts)
     lines.append(f"  {'times':>6}  {'release':<{width}}  {'share':>6}  noise")
     for part in party.parts:

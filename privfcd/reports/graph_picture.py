@@ -58,7 +58,7 @@ def draw_graph(
     title : str
         Written above.
     stability : mapping of (str, str) to float, optional
-        By (cause, effect), the share of reruns in which the edge was found: sets how opaque it is, and is written on it.
+        By (cause, effect), the edge's share of reruns, or of rounds: sets how opaque it is, and is written on it.
 
     Raises
     ------

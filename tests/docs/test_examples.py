@@ -4,7 +4,8 @@ The blocks of one file share a namespace and a folder, in their order. In the fo
 `b.csv`, `c.csv`, `north.csv`, `south.csv` and `west.csv`. A block after `<!-- not run: why -->` is left out.
 The lines of a shell block are `privfcd` commands, with `$ ` before them or without. A line may go on after a backslash, its
 output may go to a file (`> FILE`), and `# exit N` at its end says with which code it ends (0 without). In a block with
-lines that begin with `$ ` the others are output, which is not compared.
+lines that begin with `$ ` the others are output, which is not compared. A block of text after `<!-- part of the output -->`
+quotes the last command: each of its lines but `...` is in what the command printed, in this order.
 """
 
 from __future__ import annotations
@@ -29,6 +30,7 @@ TABLES = ("a", "b", "c", "north", "south", "west")
 
 _FENCE = re.compile(r"^(`{3,})\s*([\w{}-]*).*$")
 _SKIP = re.compile(r"<!-- not run: .+ -->")
+_QUOTED = "<!-- part of the output -->"
 _EXIT = re.compile(r"\s+#\s*exit (\d+)\s*$")
 _SHELL = "sh"
 _NOT_CODE = {"", "text", "toml", "{toctree}", "{eval-rst}"}
@@ -38,11 +40,12 @@ Run = Callable[..., tuple[int, str, str]]
 
 @dataclass(frozen=True)
 class Block:
-    """A fenced block: its language, its first line's number in the file, from 1, and its text."""
+    """A fenced block: its language, its first line's number in the file, from 1, its text, and whether that is output."""
 
     language: str
     line: int
     text: str
+    quoted: bool = False
 
 
 @dataclass(frozen=True)
@@ -67,7 +70,7 @@ def blocks_of(text: str) -> list[Block]:
             continue
         end = lines.index(opened[1], at + 1)
         if not _SKIP.fullmatch(before):
-            answer.append(Block(opened[2], at + 2, "\n".join(lines[at + 1 : end])))
+            answer.append(Block(opened[2], at + 2, "\n".join(lines[at + 1 : end]), before == _QUOTED))
         at, before = end + 1, ""
     return answer
 
@@ -93,6 +96,12 @@ def commands_of(block: Block) -> list[Command]:
     return answer
 
 
+def quoted(text: str, printed: str) -> bool:
+    """Say whether the lines of a text are lines of what was printed, in the same order; spaces do not count."""
+    lines = iter([line.split() for line in printed.splitlines()])
+    return all(line.split() in lines for line in text.splitlines() if line.strip() not in ("", "..."))
+
+
 @pytest.fixture(scope="session")
 def tables(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Return a folder with six parties' tables of 2000 rows and the columns a to f."""
@@ -111,7 +120,10 @@ def test_examples_run(path: Path, tables: Path, tmp_path: Path, monkeypatch: pyt
     monkeypatch.chdir(tmp_path)
     module = ModuleType("examples")
     monkeypatch.setitem(sys.modules, "examples", module)  # dataclasses look up their module
+    printed = ""
     for block in blocks:
+        if block.quoted:
+            assert quoted(block.text, printed), f"{path.name}, line {block.line}: the last command printed:\n{printed}"
         if block.language == "python":
             # lines keep their numbers in tracebacks
             code = compile("\n" * (block.line - 1) + block.text, str(path), "exec", dont_inherit=True)
@@ -120,6 +132,7 @@ def test_examples_run(path: Path, tables: Path, tmp_path: Path, monkeypatch: pyt
         for command in commands_of(block):
             code_, out, err = run(*command.words)
             assert code_ == command.code, f"{path.name}: {shlex.join(command.words)} ended with {code_}:\n{out}{err}"
+            printed = out
             if command.into is not None:
                 Path(command.into).write_text(out, encoding="utf-8")
 
@@ -136,6 +149,14 @@ def test_blocks_are_found_and_left_out() -> None:
     ]
     assert commands_of(found[2]) == [Command(["noise", "--epsilon", "1"], 2)]
     assert commands_of(found[3]) == [Command(["x"], 0, "y")]
+
+
+def test_quoted_output_is_compared() -> None:
+    text = f"{_QUOTED}\n\n```text\nb  c\n...\ne\n```\n"
+    (block,) = blocks_of(text)
+    assert block.quoted and not blocks_of(text.replace(_QUOTED, "x"))[0].quoted
+    assert quoted(block.text, "a\n b c\nd\ne") and quoted(block.text, "b c\ne")
+    assert not quoted(block.text, "e\nb c") and not quoted(block.text, "b c d\ne") and not quoted(block.text, "")
 
 
 def test_a_line_of_shell_that_nobody_runs_is_a_fault() -> None:

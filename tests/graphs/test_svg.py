@@ -132,8 +132,8 @@ def test_stability_is_seen_and_said() -> None:
     assert (edges["a", "b"].stability, edges["c", "d"].stability, edges["a", "c"].stability) == (1.0, 0.25, None)
     assert opacity(edges["a", "b"]) == 1 > opacity(edges["c", "d"]) > opacity(edges["b", "c"]) >= 0.3
     text = graph_svg(graph(), stability=shares)
-    assert "c – d: direction not determined, in 25 % of reruns" in titles(text)
-    assert "1.5 (100 %)" in words(text) and any("reruns" in shown for shown in words(text))
+    assert "c – d: direction not determined, stability 25 %" in titles(text)
+    assert "1.5 (100 %)" in words(text) and any("less stable" in shown for shown in words(text))
     assert [share(value) for value in (0.0, 0.001, 0.5, 0.999, 1.0)] == ["0 %", "< 1 %", "50 %", "> 99 %", "100 %"]
 
 

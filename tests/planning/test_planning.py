@@ -325,6 +325,51 @@ def test_a_plan_is_printed_and_stored() -> None:
     assert selection.noise_multiplier == pytest.approx(update.noise_multiplier)
 
 
+def test_releases_that_are_listed_above_are_named_by_the_first_party() -> None:
+    tables = [
+        pf.PrivateTable(
+            rows(seed), NAMES, name=name, bounds=9.0, noise=NOISE, budget=pf.Budget(epsilon=budget, delta=1e-6)
+        )
+        for seed, (name, budget) in enumerate({"royal": 9, "stmary": 9, "county": 5, "city": 9, "old": 5}.items())
+    ]
+    text = str(plan_run(pf.PC(), tables, rehearse=False))
+    assert text.count("as those of royal") == 2 and text.count("as those of county") == 1
+    assert text.count("times  release") == 2
+
+
+def test_what_pays_for_which_table_is_said() -> None:
+    pairs = ["n.csv -> n.sqlite", "s.csv -> s.sqlite"]
+    plan = plan_run(pf.PC(), tables_of(_fresh), rehearse=False, sources=pairs)
+    assert [party["source"] for party in plan.as_dict()["parties"]] == pairs
+    assert all(f"  table -> ledger: {pair}\n" in str(plan) for pair in pairs)
+    assert "table -> ledger" not in str(plan_run(pf.PC(), tables_of(_fresh), rehearse=False))
+    for wrong in (pairs[:1], "ab"):
+        with pytest.raises(InvalidParameter, match="sources must be one text for each of 2 tables"):
+            plan_run(pf.PC(), tables_of(_fresh), sources=wrong)
+
+
+def test_a_delta_that_allows_to_publish_records_is_warned_of() -> None:
+    def notes(delta: float) -> list[str]:
+        budget = pf.Budget(epsilon=9, delta=delta)
+        tables = tables_of(lambda name: Ledger(budget, name=name))
+        return [note for note in plan_run(pf.PC(), tables, rehearse=False).notes if "1/n" in note]
+
+    assert notes(1 / 301) == []
+    (said,) = notes(1 / 300)
+    assert "north (delta = 0.00334, n = 300)" in said and "south" not in said and "publish whole records" in said
+    assert "south (delta = 0.01, n = 200)" in notes(0.01)[0]
+    opened = tables_of(lambda name: Ledger(None, name=name))
+    assert not any("1/n" in note for note in plan_run(pf.PC(), opened, rehearse=False).notes)
+
+
+def test_levels_that_are_merged_are_said() -> None:
+    parts = [np.zeros((300, 3)), np.ones((300, 3))]
+    tables = tables_of(_fresh, parts, bounds=None)
+    said = [note for note in plan_run(pf.FedACD(levels=2), tables, rehearse=False).notes if "levels:" in note]
+    assert said and "one beyond the last counts as the last" in said[0]
+    assert not any("levels:" in note for note in plan_run(pf.FedACD(), tables, rehearse=False).notes)
+
+
 @pytest.mark.parametrize(
     ("value", "text"), [(12, "12 bytes"), (1234, "1.23 kB"), (5 * 10**6, "5 MB"), (2 * 10**9, "2 GB")]
 )

@@ -12,7 +12,7 @@ import privfcd as pf
 from privfcd.accounting import ADD_OR_REMOVE_ONE, Ledger, gaussian_event
 from privfcd.errors import InvalidParameter
 from privfcd.learning import METHODS, method_class
-from privfcd.planning import plan_run, rehearsal
+from privfcd.planning import plan_run, rehearsal, size_text
 
 NAMES = ["age", "dose", "pressure"]
 NOISE = pf.SimulatedNoise(5)
@@ -46,6 +46,37 @@ def test_bytes_and_time_are_near_those_of_the_run(method: str) -> None:
     assert 0.4 * sent - 100 <= plan.bytes <= 2.5 * sent + 100
     assert took / 30 - 0.2 <= plan.seconds <= took * 30 + 1
     assert "synthetic rows of 3 columns" in plan.notes[-1]
+
+
+@pytest.mark.parametrize(
+    ("parameters", "budget"),
+    [
+        ({"rounds": 3, "updates": 2}, BUDGET),
+        ({"rounds": 30, "updates": 12}, BUDGET),
+        ({"rounds": 12, "updates": 40, "keep": 0.0, "l1": 0.0, "refit_share": 0.0}, BUDGET),
+        ({"rounds": 12, "updates": 40, "keep": 0.0, "l1": 0.0}, None),
+        ({"rounds": 5, "updates": 3, "smoothness": [1.0] * 5}, BUDGET),
+        ({"rounds": 1, "updates": 1, "center": True}, BUDGET),
+    ],
+)
+def test_messages_whose_size_depends_on_what_is_learnt_are_bounded(parameters: dict[str, Any], budget: Any) -> None:
+    parts = pf.simulate.linear_gaussian(5, 3, 300, seed=2).tables
+    tables = [pf.PrivateTable(x, name=f"p{k}", budget=budget, bounds=9.0, noise=NOISE) for k, x in enumerate(parts)]
+    model = pf.FedSparseBNSL(**parameters)
+    plan = plan_run(model, tables, rehearse=parameters["rounds"] <= 5)
+    sent = model.fit(tables).bytes_exchanged_
+    assert plan.most_bytes is not None
+    assert max(sent, plan.bytes or 0) <= plan.most_bytes == plan.as_dict()["most_bytes"]
+    if parameters.get("l1") == 0.0 and budget is not None:
+        assert sent > 0.8 * plan.most_bytes  # where noise fills the matrices, the bound is near
+    said = f"Messages: at most {size_text(plan.most_bytes)}, and mostly less: it depends on what is learnt"
+    assert (said in str(plan)) == (plan.bytes is not None)
+
+
+def test_messages_of_a_known_size_have_no_bound() -> None:
+    for model in (pf.PC(), pf.FedBNSL(rounds=2), pf.FedSparseBNSL(rounds=2, updates=2, release="covariance")):
+        plan = plan_run(model, tables_of())
+        assert plan.most_bytes is None and "Messages: about " in str(plan)
 
 
 def test_long_runs_are_cut_short_and_extended(monkeypatch: pytest.MonkeyPatch) -> None:

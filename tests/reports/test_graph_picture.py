@@ -45,7 +45,7 @@ def test_stability_is_drawn_and_written(tmp_path: Path) -> None:
     path = tmp_path / "graph.svg"
     draw_graph(graph(), path, stability={("a", "b"): 0.5, ("b", "c"): 1.0})
     text = path.read_text()
-    assert "opacity: 0.65" in text and "<!-- the fainter, the fewer reruns found the edge (%) -->" in text
+    assert "opacity: 0.65" in text and "<!-- the fainter, the less stable (%) -->" in text
     draw_graph(graph(), path)
     assert "opacity: 0.65" not in path.read_text()
 

@@ -325,12 +325,12 @@ def test_a_failed_test_of_equal_variances_is_a_note(tables: Any) -> None:
 def test_stability_is_in_the_page_and_the_summary(sparse: Any) -> None:
     page = check_whole(report_html(sparse))
     stability = sparse.edge_stability_
-    assert stability.method in page.text and "Found again" in page.text
+    assert stability.method in page.text and "In late rounds" in page.text
     assert run_summary(sparse, 1.0)["stability"] == stability.as_dict()
     without = copy.copy(sparse)
     del without.edge_stability_
     assert run_summary(without, 1.0)["stability"] is None
-    assert "Found again" not in check_whole(report_html(without)).text
+    assert "In late rounds" not in check_whole(report_html(without)).text
 
 
 def test_the_date_and_the_title(sparse: Any) -> None:

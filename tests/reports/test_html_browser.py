@@ -238,6 +238,33 @@ def test_texts_in_charts_do_not_overlap(browser: Any, pages: dict[str, Path], wi
         assert len(sizes) >= 4 and min(sizes) > 9
 
 
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_what_scrolls_sideways_says_so(browser: Any, pages: dict[str, Path], scheme: str) -> None:
+    from PIL import Image
+
+    def shades(page: Any) -> tuple[float, float]:
+        """Return how far the left and the right edge of a table's cells are from the paper's colour, of 255."""
+        shown = Image.open(io.BytesIO(table.screenshot())).convert("L")
+        values = np.asarray(shown, dtype=float)[60:, :]
+        paper = np.median(values)
+        return abs(np.median(values[:, 3]) - paper), abs(np.median(values[:, -4]) - paper)
+
+    with Tab(browser, pages["fixed"], viewport={"width": 390, "height": 900}, color_scheme=scheme) as page:
+        table = page.locator("#edges .scroll").first
+        assert table.evaluate("one => one.scrollWidth > one.clientWidth + 20")
+        left, right = shades(page)
+        assert left < 2 and right > 15
+        table.evaluate("one => one.scrollTo(25, 0)")
+        assert min(shades(page)) > 15
+        table.evaluate("one => one.scrollTo(1e6, 0)")
+        left, right = shades(page)
+        assert left > 15 and right < 2
+        page.set_viewport_size({"width": 1280, "height": 900})
+        assert max(shades(page)) < 2
+        page.emulate_media(media="print")
+        assert table.evaluate("one => getComputedStyle(one).backgroundImage") == "none"
+
+
 CONTRASTS = """() => {
   const parse = text => text.match(/[\\d.]+/g).map(Number);
   const channel = value => (value /= 255) <= 0.04045 ? value / 12.92 : ((value + 0.055) / 1.055) ** 2.4;

@@ -23,7 +23,7 @@ from privfcd.reports.html import learners, wording
 from privfcd.reports.html.charts import charts
 from privfcd.reports.html.costs import cost_groups, standings
 from privfcd.reports.html.edges import against, edge_rows
-from privfcd.reports.html.promise import OPEN, SIMULATED, Promise, kind_of, promises
+from privfcd.reports.html.promise import OPEN, SIMULATED, Promise, kind_of, loose_delta, promises
 from privfcd.reports.html.settings_used import dropped, parameters, python_lines, repeatable, seeds, versions
 from privfcd.reports.run import BEFORE, HERE, graph_edges, notes_of, reports_of, where_paid
 
@@ -110,13 +110,17 @@ def context(
         "least_width": _least_width(picture),
         "edges": edges,
         "weight_words": learners.weight_words(model),
+        "weight_name": learners.weight_name(model),
+        "direction_words": learners.direction_words(model),
         "class_words": learners.class_words(model),
         "stability": stability,
+        "rounds": stability is not None and stability.kind == "rounds",
+        "intervals": any(row.low is not None for row in edges),
         "comparison": None if target is None else against(target, graph),
         "charts": charts(history),
         "history": history,
         "dropped": dropped(model),
-        "notes": [wording.printable(note) for note in notes_of(model)],
+        "notes": [wording.printable(note) for note in (*_loose(reports), *notes_of(model))],
         "rule": facts_of(getattr(model, "rule_", None) or {}),
         "parameters": parameters(model),
         "bytes": getattr(model, "bytes_exchanged_", None),
@@ -237,6 +241,12 @@ def _alarms(promised: Sequence[Promise]) -> list[tuple[str, str, list[str]]]:
         if names:
             said.append((heading, text, names))
     return said
+
+
+def _loose(reports: Sequence[PrivacyReport]) -> list[str]:
+    """Return a warning where delta allows what nobody wants, for parties that have a promise."""
+    private = [report for report in reports if kind_of(report) != OPEN]
+    return loose_delta((report.party, report.delta, report.declared.get("rows")) for report in private)
 
 
 def _party(report: PrivacyReport) -> Party:

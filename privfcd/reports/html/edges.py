@@ -28,7 +28,7 @@ class EdgeRow:
     weight, low, high : float or None
         The weight, and the interval that the noise leaves of it.
     frequency, adjacency, noise_alone : float or None
-        Shares of reruns: with this edge, with these ends adjacent, and on noise alone with this edge.
+        Shares of reruns or rounds, see `EdgeStability`: with this edge, with these ends adjacent, and on noise alone.
     verdict : str
         How it stands to the target, in words; empty without one.
     """

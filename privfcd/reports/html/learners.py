@@ -44,6 +44,21 @@ def weight_words(model: Any) -> str:
     )
 
 
+def weight_name(model: Any) -> str:
+    """Return what the column of weights is called."""
+    return "Votes" if type(model).__name__ == "FedACD" else "Weight"
+
+
+def direction_words(model: Any) -> str:
+    """Return what is to be known of the directions of a graph without undirected edges that stands for its whole class."""
+    if type(model).__name__ != "FedACD" or not model.causal_graph_.number_of_edges():
+        return ""
+    return (
+        "Read the skeleton first: which pairs are joined. Graphs of one equivalence class fit equally well, so that an "
+        "arrow that the class leaves open may point either way by chance, however many votes and reruns it has."
+    )
+
+
 def class_words(model: Any) -> str:
     """Return what an undirected edge means; empty where the graph has none."""
     if not any(data.get("undirected") for *_, data in model.causal_graph_.edges(data=True)):

@@ -68,6 +68,26 @@ def promises(reports: Iterable[PrivacyReport]) -> list[Promise]:
     return made
 
 
+def loose_delta(parties: Iterable[tuple[str, float, object]]) -> list[str]:
+    """Return a warning for parties whose delta is 1 / n or more; nothing where there is none.
+
+    To publish one record, drawn by chance, is (0, 1 / n)-differentially private.
+
+    Parameters
+    ----------
+    parties : iterable of (str, float, int)
+        Name, delta and declared number of records; parties without a number are left out.
+    """
+    found = [(name, delta, rows) for name, delta, rows in parties if isinstance(rows, int) and delta >= 1 / rows]
+    if not found:
+        return []
+    words = ", ".join(f"{name} (delta = {rounded_up(delta, 3)}, n = {rows:,})" for name, delta, rows in found)
+    return [
+        f"Delta is not below 1/n for {words}. So large a delta would allow to publish whole records, drawn by chance: "
+        "take it far below 1/n."
+    ]
+
+
 def promise(report: PrivacyReport) -> list[str]:
     """Return what a report promises, as sentences about "this party"; every number rounded up."""
     if kind_of(report) == OPEN:

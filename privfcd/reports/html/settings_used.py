@@ -5,12 +5,13 @@ from __future__ import annotations
 import inspect
 import platform
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from importlib.metadata import PackageNotFoundError, version
 from typing import Any
 
 from privfcd.accounting.privacy_report import PrivacyReport
+from privfcd.reports.html.left_open import came_to
 from privfcd.reports.html.promise import OPEN, SIMULATED, kind_of
 from privfcd.reports.html.wording import printable, value_text
 
@@ -40,15 +41,12 @@ class Dropped:
 
 
 def parameters(model: Any) -> list[Parameter]:
-    """Return every parameter of a fitted estimator; None and "auto" with what the run made of it, where it says so."""
+    """Return every parameter of a fitted estimator; None and "auto" with what the run made of it, see `left_open`."""
     defaults = inspect.signature(type(model).__init__).parameters
-    used: Mapping[str, Any] = getattr(model, "settings_", {})
     shown = []
     for name, value in model.fitted_params().items():
-        resolved = used.get(name) if name in used else getattr(model, f"{name}_", None)
-        became = ""
-        if resolved is not None and (value is None or value == "auto"):
-            became = value_text(resolved)
+        left = value is None or (isinstance(value, str) and value == "auto")
+        became = came_to(model, name) if left else ""
         default = defaults[name].default if name in defaults else inspect.Parameter.empty
         shown.append(Parameter(name, value_text(value), became, not _same(value, default)))
     return shown

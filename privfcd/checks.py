@@ -64,7 +64,7 @@ def non_negative(name: str, value: Any) -> float:
     number = real(name, value, accepted)
     if number < 0:
         raise refuse(name, value, accepted)
-    return number
+    return number + 0.0  # -0.0 is 0.0
 
 
 def scale(name: str, value: Any) -> float:

@@ -61,6 +61,20 @@ class Rows:
         query = f"{_SELECT} WHERE scope = ? AND sequence > 0 ORDER BY sequence"
         return [self._decoded(row) for row in self.connection.execute(query, (scope,)).fetchall()]
 
+    def charges(self, scope: str, count: int) -> tuple[list[tuple[Record, Record | None]], int]:
+        """Return a scope's last `count` charges, oldest first, each with the closing of its reservation; and how many there
+        are in all. Hashes are unchecked.
+        """
+        paid = "WHERE scope = ? AND kind IN ('charge', 'reserve', 'slice')"
+        (number,) = self.connection.execute(f"SELECT COUNT(*) FROM entries {paid}", (scope,)).fetchone()
+        found = self.connection.execute(f"{_SELECT} {paid} ORDER BY sequence DESC LIMIT ?", (scope, count)).fetchall()
+        closing = f"{_SELECT} WHERE scope = ? AND reference = ? AND kind = 'close'"
+        pairs: list[tuple[Record, Record | None]] = []
+        for record in map(self._decoded, reversed(found)):
+            row = self.connection.execute(closing, (scope, record.sequence)).fetchone()
+            pairs.append((record, None if row is None else self._decoded(row)))
+        return pairs, number
+
     def declared(self, scope: str) -> dict[str, int] | None:
         """Return the caps that a scope was opened with; None if it was not."""
         record = self.entry(scope, 0)

@@ -29,6 +29,7 @@ from privfcd.errors import InvalidParameter, LedgerCorrupt
 
 _CHUNK = 1000
 _MOST_PROBLEMS = 50
+_RUNS = 20
 
 
 @dataclass(frozen=True)
@@ -145,7 +146,9 @@ def show(path: str | os.PathLike[str]) -> dict[str, Any]:
         `path`, `ledger` (id), `created`, `schema`, `entries`, `head`, and `data_sets`: for each name `entries`, `head`,
         `opened`, `last` (times), `accounts` (`spent`, `cap` and `left` as numbers, `spent_exact` and `cap_exact` as
         text), `unfinished` (reservations never closed) and `unanswered` (requests paid and never answered), each with its
-        `number` in the file, as heads have it, and its `sequence` in the data set.
+        `number` in the file, as heads have it, and its `sequence` in the data set. `runs` are the last charges, oldest
+        first: `number`, `time`, `label`, `spent` (numbers by account, less what went back at the end) and `state`
+        ("settled", or "open": a reservation that was never closed); `more_runs` counts those before them.
     """
     with _reading(path) as (rows, settings):
         tail = rows.tail()
@@ -265,6 +268,7 @@ def _data_set(rows: Rows, name: str) -> dict[str, Any]:
         "(SELECT 1 FROM answers AS a WHERE a.scope = e.scope AND a.request = e.request) ORDER BY sequence",
         (name,),
     )
+    charges, number = rows.charges(name, _RUNS)
     return {
         "entries": last.sequence,
         "head": last.head(),
@@ -280,10 +284,23 @@ def _data_set(rows: Rows, name: str) -> dict[str, Any]:
             }
             for account, (spent, cap) in rows.balance(name).items()
         },
+        "runs": [_run(charge, closing) for charge, closing in charges],
+        "more_runs": number - len(charges),
         "unfinished": [dict(zip(("number", "sequence", "label", "time"), row, strict=True)) for row in unfinished],
         "unanswered": [
             dict(zip(("number", "sequence", "label", "time", "request"), row, strict=True)) for row in unanswered
         ],
+    }
+
+
+def _run(charge: Record, closing: Record | None) -> dict[str, Any]:
+    back = {} if closing is None else closing.spent
+    return {
+        "number": charge.number,
+        "time": charge.time,
+        "label": charge.label,
+        "spent": {account: units_to_float(units + back.get(account, 0)) for account, units in charge.spent.items()},
+        "state": "open" if charge.kind == "reserve" and closing is None else "settled",
     }
 
 

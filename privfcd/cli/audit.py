@@ -21,6 +21,8 @@ if TYPE_CHECKING:
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 
+MOST_RUNS = 10**9
+
 
 @click.group(cls=Group)
 def audit() -> None:
@@ -104,7 +106,9 @@ def laplace(epsilon: float, scale: float | None, sensitivity: float, **options: 
 @option("--epsilon", type=float, required=True, help="Claimed epsilon.")
 @_options
 def gumbel(epsilon: float, scale: float | None, sensitivity: float, **options: Any) -> None:
-    """Selection by Gumbel-max: does it keep pure epsilon = 2 sensitivity / scale?
+    """Selection by Gumbel-max: does it keep pure epsilon?
+
+    It should keep 2 sensitivity / scale.
 
     \b
     Example:
@@ -122,7 +126,9 @@ def gumbel(epsilon: float, scale: float | None, sensitivity: float, **options: A
 @option("--delta", type=float, required=True, help="Claimed delta.")
 @_options
 def covariance(epsilon: float, delta: float, scale: float | None, sensitivity: float, **options: Any) -> None:
-    """Symmetric Gaussian noise on a covariance: does it keep (epsilon, delta)?
+    """Noise on a covariance: does it keep (epsilon, delta)?
+
+    The noise is Gaussian and symmetric.
 
     \b
     Example:
@@ -146,7 +152,9 @@ def covariance(epsilon: float, delta: float, scale: float | None, sensitivity: f
 def sensitivity(
     rows: int, columns: int, evaluations: int, seed: int, plot: str | None, as_json: bool, quiet: bool
 ) -> None:
-    """Every query: search for neighbouring tables that move it by more than it claims.
+    """Every query: does a record move it more than it claims?
+
+    Neighbouring tables are searched for that do.
 
     \b
     Example:
@@ -198,8 +206,9 @@ def sensitivity(
 @config_option
 @quiet_option
 def sampler(noise: str, seed: int, draws: int, level: float, plot: str | None, as_json: bool, quiet: bool) -> None:
-    """A source of noise: its laws, and what the low digits of its sums betray.
+    """A source of noise: its laws, and its low digits.
 
+    The low digits of a noisy sum can betray it.
     Simulated noise has the right laws and fails the second test: it protects nobody.
 
     \b
@@ -225,10 +234,13 @@ def sampler(noise: str, seed: int, draws: int, level: float, plot: str | None, a
 
 
 def _run(mechanism: Any, epsilon: float, delta: float, sensitivity: float, options: dict[str, Any]) -> None:
+    from privfcd import checks
     from privfcd.audits import Claim
     from privfcd.audits import audit as run_audit
     from privfcd.mechanisms import SecureNoise, SimulatedNoise
 
+    if options["runs"] > MOST_RUNS:
+        raise checks.refuse("runs", options["runs"], f"at most {MOST_RUNS:,}")
     noise = SecureNoise() if options["noise"] == "secure" else SimulatedNoise(options["seed"])
     check_files(options["plot"])
     with progress("audit", quiet=options["as_json"] or options["quiet"]):

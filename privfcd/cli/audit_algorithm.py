@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -21,8 +22,16 @@ if TYPE_CHECKING:
 METHODS = ("dp-pgcd", "dp-fed-sparse-bnsl", "dp-fed-bnsl", "covariance", "preconditioned")
 RELEASES = ("covariance", "preconditioned")
 
+MOST_PARTIES, MOST_RUNS, MOST_CELLS = 1000, 10**7, 5 * 10**7
+"""More would exhaust a machine before it said anything."""
+
 SMOOTHNESS = 1e4
 """Of dp-pgcd: large beside the canary's products, so that its steps do not hide what the next answers betray."""
+
+
+def most_workers() -> int:
+    """Return how many processes are allowed: those beyond the processors only take memory."""
+    return max(8, os.cpu_count() or 1)
 
 
 def covariance(tables: list[PrivateTable]) -> Moments:
@@ -87,7 +96,7 @@ def algorithm(
     as_json: bool,
     quiet: bool,
 ) -> None:
-    """A whole private method: does it leak more than its ledger was charged?
+    """A whole method: does it leak more than was charged?
 
     It is run from the beginning on two tables that differ in the record that is hardest to hide. The measured bound stands
     beside every accountant's epsilon for what was charged. dp-pgcd is the private descent inside dp-fed-sparse-bnsl, on its
@@ -111,6 +120,12 @@ def algorithm(
     checks.count("d", d, least=2)
     checks.count("rows", rows, least=d)
     checks.count("parties", parties)
+    limits = (("parties", parties, MOST_PARTIES), ("runs", runs, MOST_RUNS), ("workers", workers, most_workers()))
+    for name, value, most in limits:
+        if value > most:
+            raise checks.refuse(name, value, f"at most {most:,}")
+    if d * rows * parties > MOST_CELLS:
+        raise checks.refuse("rows", rows, f"such that the parties' tables have at most {MOST_CELLS:,} cells in all")
     check_files(plot)
     from privfcd.accounting import Budget
     from privfcd.audits import audit_algorithm, audit_one_run

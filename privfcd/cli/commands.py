@@ -8,12 +8,15 @@ from typing import Any, TypeVar
 
 import click
 
-from privfcd.cli.flags import in_shell_words
+from privfcd.cli.flags import CONFIGURED, in_shell_words
+from privfcd.cli.interrupts import CHARGING, NOTHING_YET, Interrupted
 from privfcd.errors import InvalidParameter
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 
 OTHER = "Other options"
+MOST_COUNTED = 2**53
+SEEDS = ("seed", "simulated_noise")
 HELP_NAMES: dict[str, Any] = {"help_option_names": ["-h", "--help"]}
 
 
@@ -23,6 +26,21 @@ class Option(click.Option):
     def __init__(self, *arguments: Any, section: str = "Options", **more: Any) -> None:
         super().__init__(*arguments, **more)
         self.section = section
+
+    def get_help_extra(self, ctx: click.Context) -> click.types.OptionHelpExtra:
+        """Return what the help says in brackets: a default in words has no others of its own; ranges are for refusals."""
+        extra = super().get_help_extra(ctx)
+        extra.pop("range", None)
+        if isinstance(self.show_default, str) and "default" in extra:
+            extra["default"] = self.show_default
+        return extra
+
+    def type_cast_value(self, ctx: click.Context, value: Any) -> Any:
+        """Return the value; counts that no float holds exactly are nobody's, while seeds may be as long as wanted."""
+        made = super().type_cast_value(ctx, value)
+        if type(made) is int and abs(made) > MOST_COUNTED and self.name not in SEEDS:
+            raise click.BadParameter(f"must be at most 2**53, got {str(value)[:30]}", ctx=ctx, param=self)
+        return made
 
 
 def option(*declarations: str, **more: Any) -> Callable[[Function], Function]:
@@ -36,6 +54,20 @@ class Argument(click.Argument):
     def consume_value(self, ctx: click.Context, opts: Mapping[str, Any]) -> tuple[Any, click.core.ParameterSource]:
         """Return the value, and where it comes from; none given is not an empty list."""
         return super().consume_value(ctx, {name: value for name, value in opts.items() if value or name != self.name})
+
+    def handle_parse_result(
+        self, ctx: click.Context, opts: Mapping[str, Any], args: list[str]
+    ) -> tuple[Any, list[str]]:
+        """Return the value and what is left; where a configuration does not have it, say that it is missing there."""
+        try:
+            return super().handle_parse_result(ctx, opts, args)
+        except click.MissingParameter:
+            configured = ctx.meta.get(CONFIGURED)
+            if configured is None:
+                raise
+            raise click.UsageError(
+                f"{configured.path}: [study] has no `{self.name}`; name them there, or after the options", ctx
+            ) from None
 
 
 class Command(click.Command):
@@ -104,6 +136,15 @@ class LazyGroup(Group):
         module, _, name = place.partition(":")
         found: click.Command = getattr(import_module(module), name)
         return found
+
+    def invoke(self, ctx: click.Context) -> Any:
+        """Run a command; an interruption before it could have charged anything says so."""
+        try:
+            return super().invoke(ctx)
+        except (KeyboardInterrupt, click.Abort):
+            if ctx.meta.get(CHARGING):
+                raise
+            raise click.Abort from Interrupted(NOTHING_YET, [])
 
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """Write the sections and how to go on; compact, so that all fits a terminal of 80 columns and 24 lines."""

@@ -12,7 +12,7 @@ from privfcd.cli.commands import Group, option
 from privfcd.cli.compare_graphs import graphs
 from privfcd.cli.config import config_option
 from privfcd.cli.options import json_option, quiet_option
-from privfcd.cli.output import console, print_json, significant
+from privfcd.cli.output import console, print_json, say, significant
 from privfcd.cli.pictures import check_files, plot_option
 from privfcd.cli.progress import progress
 
@@ -105,7 +105,16 @@ def regimes(
     if as_json:
         print_json({"epsilon": epsilon, "delta": delta, "rows": rows, "factors": factors})
         return
+    say(
+        "pairs: releases, each a selection of one coordinate and a noisy update of it. regime: how the noise is made and "
+        "added up. proven: whether its epsilon is proven; where it says False, the published epsilon holds only if one "
+        "record moves all scores in one direction."
+    )
     _print(f"Regimes at epsilon = {epsilon:g}, delta = {delta:g}", HEADINGS, rows, 6)
+    say(
+        "How many times as much Mangold 2023 needs: of epsilon where updates have the same noise, and of noise where "
+        "epsilon is the same; as published, and as it can be proven. Above 1 the other regime is better."
+    )
     _print("Mangold 2023 over each other regime", FACTORS, factors, 4)
 
 

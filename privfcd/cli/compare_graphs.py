@@ -38,7 +38,7 @@ ROWS = (
 @plot_option
 @json_option
 def graphs(first: str, second: str, plot: str | None, as_json: bool) -> None:
-    """Compare graph B, such as a learnt one, with graph A, such as the known one.
+    """Compare graph B (a learnt one) with graph A (the known one).
 
     A and B are .graphml, .json or .csv files (what `privfcd learn --graph` writes; CSV: from,to). They may hold undirected
     edges: arcs both ways between two nodes. Both must have the same nodes; in CSV a node without edges is a row with an
@@ -58,8 +58,11 @@ def graphs(first: str, second: str, plot: str | None, as_json: bool) -> None:
     one, other = read_graph(first), read_graph(second)
     missing, extra = [node for node in one if node not in other], [node for node in other if node not in one]
     if missing or extra:
+        lacking = [(second, missing), (first, extra)]
+        bare = [nodes[0] for path, nodes in lacking if nodes and path.lower().endswith(".csv")]
+        row = f"; in CSV a node without edges is the row `{bare[0]},`" if bare else ""
         raise InvalidParameter(
-            f"graphs must have the same nodes; {second!r} lacks {missing or 'none'}, {first!r} lacks {extra or 'none'}"
+            f"graphs must have the same nodes; {second!r} lacks {missing or 'none'}, {first!r} lacks {extra or 'none'}{row}"
         )
     if not len(one):
         raise InvalidParameter(f"graphs must have at least one node, got none in {first!r}")

@@ -17,12 +17,13 @@ import click
 
 from privfcd.cli.commands import OTHER, option
 from privfcd.cli.flags import CONFIGURED, SETTINGS, flag_of
-from privfcd.cli.settings import Bounds, bounds_words, setting_words
+from privfcd.cli.settings import Bounds, Names, bounds_words, names_words, setting_words
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 
 SHARED = "study"
-SHARED_KEYS = ("files", "epsilon", "delta", "ledger", "no-privacy", "bounds", "log1p", "center", "noise", "seed")
+SHARED_KEYS = ("files", "epsilon", "delta", "ledger", "no-privacy", "bounds", "columns", "drop", "log1p", "center",
+               "noise", "seed")  # fmt: skip
 SHARING = ("learn", "moments.release")
 TABLES = (
     SHARED,
@@ -197,6 +198,9 @@ def _one(value: Any, parameter: click.Parameter, where: str, folder: str, accept
             numbers = list(value.values()) if isinstance(value, dict) else [value]
             fits = all(map(_is_number, numbers))
             wanted = "a number, or a table with one for each column"
+        case Names():
+            names = value if isinstance(value, list) else [value]
+            fits, wanted = bool(names) and all(isinstance(each, str) for each in names), "a list of texts"
         case click.types.BoolParamType():
             fits, wanted = isinstance(value, bool), "true or false"
         case click.Choice():
@@ -257,4 +261,6 @@ def _words(parameter: click.Parameter, value: Any) -> list[str]:
         return [word for item in value for word in (flag, str(item))]
     if isinstance(value, dict):
         return [flag, bounds_words(value)]
+    if isinstance(parameter.type, Names) and value is not None:
+        return [flag, names_words(value)]
     return [] if value is None else [flag, str(value)]

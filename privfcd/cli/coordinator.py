@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from privfcd.cli.commands import Group, option
+from privfcd.cli.interrupts import may_charge
 from privfcd.cli.options import json_option
 from privfcd.cli.output import check_apart, check_writable, print_json, say
 
@@ -90,6 +91,7 @@ def run(
     if dry_run:
         _print_study(study, as_json)
         return
+    may_charge()
     try:
         with FlowerTransport(where, secret=secret, poll=poll, log=_log) as transport:
             absent = dict(transport.find(study.digest, study.parties, wait))

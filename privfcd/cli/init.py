@@ -31,11 +31,12 @@ TEXT = """\
 # delta = 1e-7                   # 1/n² by default, n each party's own number of rows
 {ledger}
 # bounds = 20.0                  # declared public bound on |x|; or one a column: bounds = {{ age = 120, dose = 50 }}
+# drop = ["id", "date"]          # columns to leave out, of all files; or those to take: columns = ["age", "dose"]
+# center = false                 # columns have mean 0; by default means are taken off, and paid for
 # log1p = true                   # log(1 + x) of every value first, for skewed measurements
 
 [learn]
 method = {method} # or {methods}
-# center = false                 # columns have mean 0; by default means are taken off, and paid for
 # target = "known.csv"           # a known graph to compare with
 graph = ["graph.graphml"]        # also .dot, .json, .csv
 report = "report.html"           # or .txt: the privacy report alone

@@ -9,10 +9,17 @@ from contextlib import contextmanager, suppress
 from types import FrameType
 from typing import TYPE_CHECKING, Any
 
+import click
+
 from privfcd.errors import PrivfcdError
 
 if TYPE_CHECKING:
     from privfcd.data import PrivateTable
+
+CHARGING = "privfcd.cli.charging"
+"""Where a context keeps that its command may have charged something by now."""
+
+NOTHING_YET = "interrupted; nothing was charged yet"
 
 _SIGNALS = tuple(getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGHUP") if hasattr(signal, name))
 
@@ -74,6 +81,13 @@ def deaf(*, given_back: bool = True) -> Iterator[None]:
         yield
 
 
+def may_charge() -> None:
+    """Note that the command that runs may charge something from now on."""
+    context = click.get_current_context(silent=True)
+    if context is not None:
+        context.meta[CHARGING] = True
+
+
 @contextmanager
 def accounted(tables: Sequence[PrivateTable]) -> Iterator[None]:
     """Say what was charged to the tables' ledgers if the block is interrupted, or fails.
@@ -82,6 +96,7 @@ def accounted(tables: Sequence[PrivateTable]) -> Iterator[None]:
     those of all of them.
     """
     before = [table.ledger.spent_units() for table in tables]
+    may_charge()
 
     def parties() -> list[dict[str, Any]]:
         return [_account(table, spent) for table, spent in zip(tables, before, strict=True)]

@@ -18,7 +18,16 @@ from privfcd.cli.output import say
 from privfcd.cli.planned import print_plan
 from privfcd.cli.progress import progress, round_progress
 from privfcd.cli.results import check_outputs, finish, output_options
-from privfcd.cli.tables import check_privacy, noise_source, open_tables, read_files
+from privfcd.cli.tables import (
+    check_privacy,
+    fitting,
+    noise_source,
+    open_tables,
+    paired,
+    print_columns,
+    read_files,
+    warn_of_delta,
+)
 from privfcd.learning import learn as learn_graph
 from privfcd.learning import made, method_class, reports_rounds
 
@@ -31,8 +40,8 @@ if TYPE_CHECKING:
         metavar="METHOD", help=f"The learner: {', '.join(METHODS)}.")  # fmt: skip
 @option("--target", type=click.Path(), default=None, metavar="FILE", section=BASIC,
         help="Known graph to compare with: .csv (from,to), .graphml or .json.")  # fmt: skip
-@option("--center/--no-center", default=None, show_default="on, where the method has use for it", section=BASIC,
-        help="Take off (paid) means first.")  # fmt: skip
+@option("--center/--no-center", default=None, section=BASIC,
+        help="Take off (paid) means first. On by default, where the method has use for it.")  # fmt: skip
 @dry_run_option
 @table_options
 @noise_options
@@ -44,10 +53,10 @@ if TYPE_CHECKING:
 def learn(context: click.Context, /, **options: Any) -> None:
     """Learn one causal graph from the tables of several parties.
 
-    FILES are CSV or Parquet tables, one for each party, with the same columns in any order, in comparable units. Each
-    party pays from a budget of its own; nothing is learnt from a row before everything is checked and paid for. With
-    --ledger the budgets are those of ledgers that add up all runs; without, nothing is remembered of what a run
-    spent.
+    FILES are tables (.csv, .tsv, .csv.gz, .tsv.gz, .parquet), one for each party, with the same columns in any order, in
+    comparable units; --columns and --drop say which columns are meant. Each party pays from a budget of its own; nothing
+    is learnt from a row before everything is checked and paid for. With --ledger the budgets are those of ledgers that
+    add up all runs; without, nothing is remembered of what a run spent.
 
     \b
     Examples:
@@ -77,11 +86,15 @@ def learn(context: click.Context, /, **options: Any) -> None:
         tables = open_tables(options, noise, dry_run=options["dry_run"])
     truth = None if target is None else read_target(target, tables[0].columns)
     if options["dry_run"]:
-        print_plan(model, tables, reproduced(context), as_json=options["as_json"], quiet=quiet)
+        pairs = paired(options)
+        with fitting(options, tables):
+            print_plan(model, tables, reproduced(context), as_json=options["as_json"], quiet=quiet, sources=pairs)
+        print_columns(options, tables)
         return
+    warn_of_delta(options, tables, quiet=quiet)
     began = time.perf_counter()
     with accounted(tables):
-        with bar(method, truth, quiet, draws=method == "fed-sparse") as extra:
+        with fitting(options, tables), bar(method, truth, quiet, draws=method == "fed-sparse") as extra:
             model.fit(tables, **extra)
         finish(model, time.perf_counter() - began, truth, options, reproduced(context))
 
@@ -99,10 +112,10 @@ def bar(method: str, target: nx.DiGraph[str] | None, quiet: bool, *, draws: bool
 
 def _learn_from_moments(context: click.Context, options: dict[str, Any]) -> None:
     """Learn from a file of moments: nothing is charged, so that options about budgets and tables are refused."""
-    for name in ("epsilon", "delta", "ledgers", "no_privacy", "bounds", "log1p", "center", "clip", "noise_multiplier",
-                 "noise", "seed", "dry_run"):  # fmt: skip
+    for name in ("epsilon", "delta", "ledgers", "no_privacy", "bounds", "columns", "drop", "log1p", "center", "clip",
+                 "noise_multiplier", "noise", "seed", "dry_run"):  # fmt: skip
         if given(context, name, shared=False):
-            flag = name.removesuffix("s" if name == "ledgers" else "").replace("_", "-")
+            flag = "ledger" if name == "ledgers" else name.replace("_", "-")
             raise click.UsageError(f"leave out --{flag}: moments were released and paid for before")
     if len(options["files"]) > 1:
         raise click.UsageError("give one .npz file of moments, or tables, not both and not several")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 from typing import Any
 
@@ -33,14 +34,15 @@ def ledger() -> None:
 @click.argument("file", type=click.Path(dir_okay=False))
 @option("--name", required=True, help="The data set's name, to which the budget belongs.")
 @option("--epsilon", type=float, default=None, help="Budget; with --delta, or pure without.")
-@option("--delta", type=float, default=None, help="Delta of the budget.")
+@option("--delta", type=float, default=None, help="Delta of the budget; far below 1/n, n the number of rows.")
 @option("--rho", type=float, default=None, help="Budget under zCDP, instead of epsilon and delta.")
 @json_option
 def init(file: str, name: str, epsilon: float | None, delta: float | None, rho: float | None, as_json: bool) -> None:
-    """Declare a data set's budget, in a new ledger or in one that is there.
+    """Declare a data set's budget.
 
-    It cannot be changed later. Declaring the same one again changes nothing. A pure budget (epsilon alone) pays for
-    Laplace noise and selections; `privfcd learn` needs a delta, or rho.
+    The ledger is made where there is none. The budget cannot be changed later. Declaring the same one again changes
+    nothing, and says what is spent of it. A pure budget (epsilon alone) pays for Laplace noise and selections;
+    `privfcd learn` needs a delta, or rho.
 
     \b
     Examples:
@@ -49,13 +51,21 @@ def init(file: str, name: str, epsilon: float | None, delta: float | None, rho: 
     """
     from privfcd.accounting import Budget
     from privfcd.accounting.ledger_tools import init_ledger
+    from privfcd.accounting.ledger_tools import show as read
 
     budget = Budget(epsilon=epsilon, delta=0.0 if delta is None else delta, rho=rho)
+    before = read(file)["data_sets"].get(name) if os.path.exists(file) else None
     head = init_ledger(file, name, budget)
     if as_json:
-        print_json({"path": file, "name": name, "budget": str(budget), "head": head})
+        spent = None if before is None else {key: each["spent"] for key, each in before["accounts"].items()}
+        said = {"path": file, "name": name, "budget": str(budget), "head": head}
+        print_json({**said, "existed": before is not None, "spent": spent})
         return
-    say(f"{name!r} has the budget {budget} in {file}")
+    if before is None:
+        say(f"{name!r} has the budget {budget} in {file}")
+    else:
+        words = ", ".join(f"{key} {significant(each['spent'], 9)}" for key, each in before["accounts"].items())
+        say(f"{name!r} is there already, since {before['opened']}: the budget {budget} in {file}; spent: {words}")
     say(f"head {head}")
 
 
@@ -63,8 +73,9 @@ def init(file: str, name: str, epsilon: float | None, delta: float | None, rho: 
 @click.argument("file", type=click.Path(dir_okay=False))
 @json_option
 def show(file: str, as_json: bool) -> None:
-    """Show what is spent and left, and what was paid for and never finished.
+    """Show what is spent and left, by which runs.
 
+    And what was paid for and never finished.
     Entries are numbered over the whole file, as heads are: a head is the number of an entry, a colon and its hash.
 
     \b
@@ -92,6 +103,7 @@ def show(file: str, as_json: bool) -> None:
             table.add_row(name, account, *cells, data["last"])
     console().print(table)
     for name, data in held["data_sets"].items():
+        _print_runs(name, data)
         for entry in data["unfinished"]:
             say(
                 f"entry {entry['number']}, of {name!r}: {entry['label']!r} was paid for on {entry['time']} and never "
@@ -101,6 +113,28 @@ def show(file: str, as_json: bool) -> None:
             say(f"entry {entry['number']}, of {name!r}: request {entry['request']!r} was paid, not answered")
         say(f"head of {name!r}: {data['head']}")
     say(f"head: {held['head']}")
+
+
+def _print_runs(name: str, data: dict[str, Any]) -> None:
+    """Print what was charged, newest last."""
+    from rich.table import Table
+
+    if not data["runs"]:
+        return
+    table = Table(title=f"Charges to {name!r}, newest last", title_justify="left")
+    table.add_column("entry", justify="right")
+    table.add_column("date")
+    table.add_column("what")
+    accounts = list(dict.fromkeys(account for run in data["runs"] for account in run["spent"]))
+    for account in accounts:
+        table.add_column(account, justify="right")
+    table.add_column("state")
+    for run in data["runs"]:
+        amounts = [significant(run["spent"][each], 6) if each in run["spent"] else "-" for each in accounts]
+        table.add_row(str(run["number"]), run["time"][:19].replace("T", " "), run["label"], *amounts, run["state"])
+    console().print(table)
+    if data["more_runs"]:
+        say(f"and {data['more_runs']:,} more before them")
 
 
 @ledger.command()

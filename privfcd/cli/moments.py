@@ -26,7 +26,16 @@ from privfcd.cli.output import check_apart, check_writable, print_json, say
 from privfcd.cli.planned import print_release_plan
 from privfcd.cli.progress import progress
 from privfcd.cli.results import command_text
-from privfcd.cli.tables import check_privacy, noise_source, open_tables, read_files
+from privfcd.cli.tables import (
+    check_privacy,
+    fitting,
+    noise_source,
+    open_tables,
+    paired,
+    print_columns,
+    read_files,
+    warn_of_delta,
+)
 
 
 @click.group(cls=Group)
@@ -47,7 +56,7 @@ moments.add_command(show)
 @moments.command()
 @option("-o", "--output", required=True, type=click.Path(dir_okay=False), metavar="FILE", section=BASIC,
         help="Where the moments go: .npz.")  # fmt: skip
-@option("--center/--no-center", default=False, show_default=True, section=BASIC, help="Take off (paid) means first.")
+@option("--center/--no-center", default=True, show_default=True, section=BASIC, help="Take off (paid) means first.")
 @dry_run_option
 @table_options
 @option("--trusted-sum", is_flag=True, section=PRIVACY,
@@ -64,10 +73,11 @@ moments.add_command(show)
 @quiet_option
 @click.pass_context
 def release(context: click.Context, /, **options: Any) -> None:
-    """Release second moments of several tables, with the law of their noise.
+    """Release second moments, with the law of their noise.
 
-    FILES are CSV or Parquet tables, one for each party, with the same columns in any order. Each party pays from a budget
-    of its own, once: learning from the moments is post-processing. Without --center the columns' means are taken to be 0.
+    FILES are tables (.csv, .tsv, .csv.gz, .tsv.gz, .parquet), one for each party, with the same columns in any order;
+    --columns and --drop say which columns are meant. Each party pays from a budget of its own, once: learning from the
+    moments is post-processing. With --no-center the columns' means are taken to be 0, and nothing is paid for them.
 
     \b
     Examples:
@@ -87,9 +97,9 @@ def release(context: click.Context, /, **options: Any) -> None:
         raise click.UsageError(f"file {output!r} must end in .npz")
     noise = noise_source(options)
     outputs = [output, *([report] if report else [])]
+    check_apart(outputs, read_files(options["files"], ledgers, None))
     for path in outputs:
         check_writable(path)
-    check_apart(outputs, read_files(options["files"], ledgers, None))
     quiet = options["as_json"] or options["quiet"]
     with progress("read", quiet=quiet):
         tables = open_tables(options, noise, dry_run=options["dry_run"])
@@ -103,11 +113,16 @@ def release(context: click.Context, /, **options: Any) -> None:
     }
     configuration = reproduced(context)
     if options["dry_run"]:
-        print_release_plan(asked, tables, configuration, as_json=options["as_json"], quiet=quiet)
+        with fitting(options, tables):
+            print_release_plan(
+                asked, tables, configuration, as_json=options["as_json"], quiet=quiet, sources=paired(options)
+            )
+        print_columns(options, tables)
         return
+    warn_of_delta(options, tables, quiet=quiet)
     began = time.perf_counter()
     with accounted(tables):
-        with progress("release", quiet=quiet):
+        with fitting(options, tables), progress("release", quiet=quiet):
             released = release_moments(tables, **asked)
         seconds = time.perf_counter() - began
         with held() as stopped:

@@ -16,13 +16,25 @@ if TYPE_CHECKING:
     from privfcd.accounting import PrivacyReport
     from privfcd.moments import Moments
 
+SAID = {
+    "method": "method",
+    "why": "why",
+    "row norm": "rows were shortened to norm",
+    "doubtful": "WARNING: the stated noise does not hold for the second moments of",
+    "warning": "WARNING",
+    "warnings": "WARNING",
+}
+"""What is printed of a release's rule, and under which words; JSON has all of it."""
+
 
 @click.command(cls=Command)
 @click.argument("file", type=click.Path())
 @option("--matrix", is_flag=True, section=OUTPUT, help="Print the matrix too.")
 @json_option
 def show(file: str, matrix: bool, as_json: bool) -> None:
-    """Show what a file of moments holds: rows, columns, noise, the rule it was made by and what it cost.
+    """Show what a file of moments holds and what it cost.
+
+    Rows, columns and noise; how it was made, and why so. --json has all of the rule.
 
     \b
     Examples:
@@ -85,8 +97,9 @@ def print_moments(parts: Sequence[Moments], reports: Sequence[PrivacyReport], ru
             numbers = (float(whole.matrix[j, j]), sd, float(effective[j, j]))
             table.add_row(name, *(significant(value, 4) for value in numbers))
         console().print(table)
-    for name, value in rule.items():
-        say(f"{name}: {_short(value)}")
+    for name in SAID:
+        if rule.get(name):
+            say(f"{SAID[name]}: {_short(rule[name])}")
     if reports:
         print_privacy(reports)
 

@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 import click
 
 from privfcd.cli.commands import OTHER, Argument, option
-from privfcd.cli.settings import Bounds
+from privfcd.cli.settings import Bounds, Names
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 
@@ -39,6 +39,10 @@ def table_options(function: Function) -> Function:
     return all_of(
         function,
         click.argument("files", cls=Argument, nargs=-1, required=True, type=click.Path()),
+        option("--columns", type=Names(), default=None, metavar="NAME,...", section=BASIC,
+               help="Take these columns only, of all files: other cells are not looked at. Public."),
+        option("--drop", type=Names(), default=None, metavar="NAME,...", section=BASIC,
+               help="Leave these columns out, of all files, such as an id or a date. Public."),
         option("--log1p", is_flag=True, section=BASIC,
                help="Take log(1 + x) of every value first: public, record by record."),
         option("--epsilon", type=float, default=None, section=PRIVACY,

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 
 from privfcd.cli.commands import Group, option
-from privfcd.cli.interrupts import held
+from privfcd.cli.interrupts import held, may_charge
 from privfcd.cli.options import all_of, json_option
 from privfcd.cli.output import print_json, say
 
@@ -94,10 +94,10 @@ def serve(
     linger: float,
     **options: Any,
 ) -> None:
-    """Take part in a study: show what it asks and costs, and after a yes answer its questions.
+    """Take part in a study: answer its questions, after a yes.
 
-    The process is the party: it must run until the study ends. If it ends after the charge, what was charged stays spent and
-    this run cannot go on with it. The connection may break and come back.
+    What it asks and costs is shown first. The process is the party: it must run until the study ends. If it ends after
+    the charge, what was charged stays spent and this run cannot go on with it. The connection may break and come back.
 
     \b
     Example:
@@ -115,6 +115,7 @@ def serve(
     _show(desk.preview())
     if not accept and not click.confirm("Take part?", err=True):
         raise click.Abort
+    may_charge()
     ending = _Ending(linger)
     half = desk.party(attempt=attempt, log=_log)
 

@@ -15,13 +15,22 @@ if TYPE_CHECKING:
 
 
 def print_plan(
-    model: Any, tables: Sequence[PrivateTable], configuration: dict[str, Any], *, as_json: bool, quiet: bool
+    model: Any,
+    tables: Sequence[PrivateTable],
+    configuration: dict[str, Any],
+    *,
+    as_json: bool,
+    quiet: bool,
+    sources: Sequence[str] | None = None,
 ) -> None:
-    """Print what a run of `model` on these tables would release and cost; nothing is charged, no row is read."""
+    """Print what a run of `model` on these tables would release and cost; nothing is charged, no row is read.
+
+    `sources` says for each table which file it is and which ledger pays for it, see `paired`.
+    """
     from privfcd.planning import plan_run
 
     with progress("plan", quiet=quiet):
-        plan = plan_run(model, tables)
+        plan = plan_run(model, tables, sources=sources)
     if as_json:
         print_json({"dry_run": True, **plan.as_dict(), "configuration": configuration})
     else:
@@ -35,6 +44,7 @@ def print_release_plan(
     *,
     as_json: bool,
     quiet: bool,
+    sources: Sequence[str] | None = None,
 ) -> None:
     """Print the same for `release_moments` with these options."""
     from privfcd.algorithms.base import Estimator
@@ -65,4 +75,4 @@ def print_release_plan(
 
     options = {name: value for name, value in asked.items() if name != "method"}
     model = MomentsRelease(asked["method"] or "auto", **options)
-    print_plan(model, tables, configuration, as_json=as_json, quiet=quiet)
+    print_plan(model, tables, configuration, as_json=as_json, quiet=quiet, sources=sources)

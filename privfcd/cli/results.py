@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Iterable, Sequence
 from importlib import import_module
 from importlib.util import find_spec
@@ -11,6 +12,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 
 from privfcd.cli.commands import option
+from privfcd.cli.edges import print_graph
 from privfcd.cli.interrupts import held
 from privfcd.cli.options import OUTPUT, all_of, json_option
 from privfcd.cli.output import check_apart, check_writable, console, print_json, say
@@ -20,7 +22,6 @@ if TYPE_CHECKING:
     import networkx as nx
 
     from privfcd.accounting import PrivacyReport
-    from privfcd.algorithms.stability import EdgeStability
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 
@@ -43,7 +44,8 @@ def output_options(function: Function) -> Function:
         option("--stability", type=click.IntRange(min=0), default=None, metavar="N", section=OUTPUT,
                show_default="50 within 10 seconds",
                help="After a private run: how often each edge comes back under other noise, by N draws on what was "
-                    "released. Costs no budget; 0 leaves it out."),
+                    "released; fed-sparse on tables counts its own late rounds instead, whatever N. Costs no budget; 0 "
+                    "leaves it out."),
         json_option,
     )  # fmt: skip
 
@@ -54,9 +56,9 @@ def check_outputs(options: dict[str, Any], inputs: Iterable[str] = ()) -> None:
         if path is not None and Path(path).suffix.lower() not in accepted:
             raise click.UsageError(f"file {path!r} must end in one of {', '.join(accepted)}")
     paths = [*options["graphs"], *(options[name] for name in ("plot", "report") if options[name])]
+    check_apart(paths, inputs)
     for path in paths:
         check_writable(path)
-    check_apart(paths, inputs)
     if options["plot"] and find_spec("matplotlib") is None:
         raise click.UsageError("--plot needs Matplotlib: pip install 'privfcd[plot]'")
     import_module("privfcd.reports")  # whatever is amiss with it shows now, not when the result is paid for
@@ -82,14 +84,16 @@ def finish(
     from privfcd.reports import run_summary
 
     with held() as stopped:
+        began = time.perf_counter()
         stability, note = stability_of(model, options["stability"], options["quiet"] or options["as_json"], stopped)
+        drawing = time.perf_counter() - began
         written, failures = _write(model, seconds, target, options, configuration)
         summary = run_summary(model, seconds, target)
-        summary |= {"configuration": configuration, "stability_note": note}
+        summary |= {"configuration": configuration, "stability_note": note, "stability_seconds": drawing}
         if options["as_json"]:
             print_json({**summary, **({"error": "NotWritten", "message": "; ".join(failures)} if failures else {})})
         else:
-            _print_graph(summary, model, stability)
+            print_graph(summary, model, stability)
             if note:
                 say(note)
             for text in summary["privacy"]["missing"]:
@@ -97,7 +101,8 @@ def finish(
             print_privacy(model.privacy_report_ or ())
             if written:
                 say("Written: " + ", ".join(str(Path(path)) for path in written))
-            say(f"{seconds:.1f} seconds, {model.bytes_exchanged_:,} bytes exchanged")
+            more = f", and {drawing:.1f} seconds for the stability" if drawing >= 0.05 else ""
+            say(f"{seconds:.1f} seconds{more}; {model.bytes_exchanged_:,} bytes exchanged")
             for failure in failures:
                 click.echo(f"Error: {failure}; the run is done and paid for, its result is above", err=True)
     if stopped:
@@ -153,43 +158,6 @@ def _write_report(
 def command_text(configuration: dict[str, Any]) -> str:
     """Return how to run it again, for the end of a text report."""
     return f"\n\nRun again (pays again) with: {configuration['command']}\n"
-
-
-def _print_graph(summary: dict[str, Any], model: Any, stability: EdgeStability | None) -> None:
-    from rich.table import Table
-
-    table = Table(title=f"Graph, number of edges: {len(summary['edges'])}", title_justify="left")
-    for heading in ("cause", "effect"):
-        table.add_column(heading)
-    table.add_column("weight", justify="right")
-    more = {}
-    if stability is not None:
-        rows = stability.rows(model.causal_graph_)
-        more = {frozenset((row["from"], row["to"])): _stability_cells(row) for row in rows}
-        for heading in ("5 % to 95 %", "stability", "from noise alone"):
-            table.add_column(heading, justify="right")
-    for edge in sorted(summary["edges"], key=lambda item: -abs(item.get("weight", 0.0))):
-        weight = f"{edge['weight']:.4g}" if "weight" in edge else ("either way" if edge.get("undirected") else "")
-        table.add_row(edge["from"], edge["to"], weight, *more.get(frozenset((edge["from"], edge["to"])), ()))
-    console().print(table)
-    if stability is not None:
-        say(f"Stability: {stability.method}")
-    metrics = summary["against_target"]
-    if metrics is not None:
-        say(
-            f"Against the target of {metrics['edges_true']} edges: SHD {metrics['shd']} (an empty graph has "
-            f"{metrics['edges_true']}), {metrics['directed_hits']} edges right, {metrics['undirected_hits']} right "
-            f"up to direction, F1 {metrics['f1']:.2f}"
-        )
-
-
-def _stability_cells(row: dict[str, Any]) -> tuple[str, str, str]:
-    alone = row["noise_alone"]
-    return (
-        "" if row["low"] is None else f"{row['low']:.2g} to {row['high']:.2g}",
-        f"{row['frequency']:.0%}",
-        "-" if alone is None else f"{alone:.0%}",
-    )
 
 
 def print_privacy(reports: Sequence[PrivacyReport]) -> None:

@@ -64,6 +64,30 @@ class Bounds(click.ParamType):  # type: ignore[type-arg]
         return found
 
 
+class Names(click.ParamType):  # type: ignore[type-arg]
+    """Names separated by commas, or a list of texts as in TOML."""
+
+    name = "names"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> tuple[str, ...]:
+        """Return the names, all different, none blank."""
+        listed = from_text(value) if isinstance(value, str) and value.startswith("[") else value
+        given = listed if isinstance(listed, list | tuple) else str(value).split(",")
+        names = tuple(each.strip() if isinstance(each, str) else "" for each in given)
+        if not names or not all(names):
+            self.fail(f"{value!r} must be names, separated by commas", param, ctx)
+        twice = next((each for each in names if names.count(each) > 1), None)
+        if twice is not None:
+            self.fail(f"{value!r} has {twice!r} twice", param, ctx)
+        return names
+
+
+def names_words(names: Sequence[str]) -> str:
+    """Return text that `Names` reads as these names."""
+    plain = ",".join(names)
+    return plain if not any("," in each for each in names) and not plain.startswith("[") else _toml(list(names))
+
+
 def bounds_words(bounds: Mapping[str, float]) -> str:
     """Return text that `Bounds` reads as these bounds."""
     plain = ",".join(f"{name}={number!r}" for name, number in bounds.items())

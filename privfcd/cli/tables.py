@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -13,6 +14,9 @@ from privfcd.cli.config import given, origin
 if TYPE_CHECKING:
     from privfcd.data import PrivateTable
     from privfcd.mechanisms import NoiseSource
+
+WORTH = 1e-3
+"""Less than this share of what was asked for is not offered instead: roundings leave remainders that buy nothing."""
 
 NOT_WITHOUT_PRIVACY = ("delta", "bounds", "noise_multiplier", "row_norm", "noise", "seed")
 
@@ -61,6 +65,12 @@ def read_files(files: Sequence[str], ledgers: Sequence[str], target: str | None)
     return [*files, *beside, *([] if target is None else [target])]
 
 
+def paired(options: dict[str, Any]) -> list[str] | None:
+    """Return which ledger pays for which table, in words; None where there are no ledgers."""
+    ledgers = options["ledgers"]
+    return [f"{file} -> {ledger}" for file, ledger in zip(options["files"], ledgers, strict=True)] if ledgers else None
+
+
 def open_tables(options: dict[str, Any], noise: NoiseSource, *, dry_run: bool = False) -> list[PrivateTable]:
     """Return the tables, each with its budget.
 
@@ -82,4 +92,67 @@ def open_tables(options: dict[str, Any], noise: NoiseSource, *, dry_run: bool = 
         noise=noise,
         ledgers=ledgers,
         log1p=options["log1p"],
+        columns=options["columns"],
+        drop=options["drop"] or (),
     )
+
+
+def print_columns(options: dict[str, Any], tables: Sequence[PrivateTable]) -> None:
+    """Say after a plan which columns were taken, where not all were."""
+    if not options["as_json"] and (options["columns"] or options["drop"]):
+        click.echo(f"Columns: {', '.join(tables[0].columns)}; the others' cells were not looked at.")
+
+
+def warn_of_delta(options: dict[str, Any], tables: Sequence[PrivateTable], *, quiet: bool) -> None:
+    """Say on stderr where the run's delta is not below 1/n: before anything is charged."""
+    if quiet:
+        return
+    from privfcd.reports.html.promise import loose_delta
+
+    slices = [(table.name, _delta_of(options, table), table.n_rows) for table in tables]
+    for line in loose_delta([(name, delta, rows) for name, delta, rows in slices if delta is not None]):
+        click.echo(f"Warning: {line}", err=True)
+
+
+def _delta_of(options: dict[str, Any], table: PrivateTable) -> float | None:
+    """Return the delta that a run takes of a table's budget; None where it has none."""
+    if table.open:
+        return None
+    if options["delta"] is not None:
+        return float(options["delta"])
+    left, epsilon = table.ledger.left(), options["epsilon"]
+    if left is None or left.epsilon is None:
+        return None
+    return left.delta * (1.0 if epsilon is None else min(1.0, epsilon / left.epsilon))
+
+
+@contextmanager
+def fitting(options: dict[str, Any], tables: Sequence[PrivateTable]) -> Iterator[None]:
+    """If a budget refuses what the block asks of it, say what would fit."""
+    from privfcd.errors import BudgetExceeded
+
+    try:
+        yield
+    except BudgetExceeded as error:
+        hint = _what_fits(options, tables, str(error))
+        if hint:
+            error.args = (f"{error}; {hint}", *error.args[1:])
+        raise
+
+
+def _what_fits(options: dict[str, Any], tables: Sequence[PrivateTable], refusal: str) -> str:
+    """Return what the budgets would allow where the run asks for more; "" where asking for less would not help."""
+    from privfcd.reports.html.wording import rounded_down
+
+    found = [table.ledger.left() for table in tables if not table.open]
+    left = [each for each in found if each is not None]
+    if len(left) < len(found):
+        return ""
+    takes = []
+    for name in ("epsilon", "delta"):
+        asked, have = options[name], [getattr(each, name) for each in left if each.epsilon is not None]
+        if asked is not None and have and WORTH * asked < min(have) < asked:
+            takes.append(f"--{name} {rounded_down(min(have), 6)} or less")
+    if not takes and options["epsilon"] is not None and "asked rho" in refusal:
+        return "take a smaller --epsilon, or leave it out for all that is left (--dry-run shows what that buys)"
+    return f"take {' and '.join(takes)}; --dry-run shows what that buys" if takes else ""

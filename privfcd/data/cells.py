@@ -12,7 +12,8 @@ import io
 import math
 import zlib
 from array import array
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from decimal import Decimal
 from numbers import Complex, Real
 from typing import Any
@@ -24,32 +25,52 @@ from privfcd.errors import InvalidTable
 
 _MISSING = {"", "na", "n/a", "nan", "+nan", "-nan", "<na>", "null", "none"}
 _MISSING_TYPES = {"NoneType", "NAType", "NaTType"}
+_MARKS = {",": "a comma", ";": "a semicolon", "\t": "a tab"}
+_CONSTANT = "; put a public constant there (FAQ: rows with missing values)"
 
 
 class _Unusable(Exception):
     """What is wrong with one cell; the caller adds where it is."""
 
 
-def check_names(names: Sequence[str], source: str) -> None:
-    """Raise InvalidTable unless the names are different and none is blank."""
+@dataclass(frozen=True)
+class Wanted:
+    """Which columns of a source that has names are taken.
+
+    Attributes
+    ----------
+    columns : tuple of str or None
+        The columns to take, in this order; None for all.
+    drop : tuple of str
+        Those to leave out of them.
+    """
+
+    columns: tuple[str, ...] | None = None
+    drop: tuple[str, ...] = ()
+
+
+def choose(names: Sequence[str], wanted: Wanted, source: str) -> tuple[str, ...]:
+    """Return the names of the columns that are taken.
+
+    Raises
+    ------
+    InvalidTable
+        A name is not there; or of those that are taken one is blank, or two are the same.
+    """
+    for name in (*(wanted.columns or ()), *wanted.drop):
+        if name not in names:
+            raise InvalidTable(f"{source}: there is no column {name!r}; the columns are {', '.join(names)}")
     seen: dict[str, int] = {}
     for j, name in enumerate(names, start=1):
+        if name in wanted.drop or (wanted.columns is not None and name not in wanted.columns):
+            continue
         if not name.strip():
-            hint = "; a row index that was saved with the table? leave it out" if j == 1 else ""
-            raise InvalidTable(f"{source}: column {j} has no name{hint}")
+            hint = "; a row index that was saved with the table? take the others by name, or save without it"
+            raise InvalidTable(f"{source}: column {j} has no name{hint if j == 1 else ''}")
         if name in seen:
             raise InvalidTable(f"{source}: columns {seen[name]} and {j} have the same name {name!r}")
         seen[name] = j
-
-
-def choose(names: Sequence[str], wanted: Sequence[str] | None, source: str) -> tuple[str, ...]:
-    """Return the wanted names, or all names; raise InvalidTable for one that is not there."""
-    if wanted is None:
-        return tuple(names)
-    for name in wanted:
-        if name not in names:
-            raise InvalidTable(f"{source}: there is no column {name!r}; the columns are {', '.join(names)}")
-    return tuple(wanted)
+    return tuple(name for name in (seen if wanted.columns is None else wanted.columns) if name not in wanted.drop)
 
 
 def column_numbers(cells: Any, column: str, source: str) -> NDArray[np.float64]:
@@ -82,7 +103,7 @@ def column_numbers(cells: Any, column: str, source: str) -> NDArray[np.float64]:
 
 
 def parse_delimited(
-    content: bytes, zipped: bool, delimiter: str, wanted: Sequence[str] | None, source: str
+    content: bytes, zipped: bool, delimiter: str, wanted: Wanted, source: str
 ) -> tuple[tuple[str, ...], NDArray[np.float64]]:
     """Parse delimited UTF-8 text with a header.
 
@@ -92,8 +113,8 @@ def parse_delimited(
         The file's bytes; compressed with gzip where `zipped`.
     delimiter : str
         What stands between two cells.
-    wanted : sequence of str, optional
-        The columns to take, in this order; only their cells are looked at.
+    wanted : Wanted
+        The columns to take; only their cells are looked at.
 
     Returns
     -------
@@ -124,7 +145,11 @@ def parse_delimited(
                 raise InvalidTable(
                     f"{source}: line {reader.line_num} has {len(record)} cells, the header has {len(names)}"
                 )
-            values.extend(_text_numbers([record[j] for j in place], chosen, height, source))
+            try:
+                values.extend(_text_numbers([record[j] for j in place], chosen, height, source))
+            except InvalidTable as error:
+                texts = _texts_of(reader, [record], place, chosen)
+                raise InvalidTable(f"{error}{also_text(texts, error, wanted, file=True)}") from None
             height += 1
     except csv.Error as error:
         raise InvalidTable(f"{source}: line {reader.line_num}: {error}") from error
@@ -140,7 +165,7 @@ def _decode(content: bytes, zipped: bool, source: str) -> str:
     try:
         text = content.decode("utf-8-sig")
     except UnicodeDecodeError as error:
-        raise InvalidTable(f"{source}: not UTF-8 text: {error}") from error
+        raise InvalidTable(f"{source}: not UTF-8 text: {error}; save it as UTF-8") from error
     if not text.strip():
         raise InvalidTable(f"{source}: the file is empty")
     return text
@@ -157,9 +182,9 @@ def _check_header(names: list[str], delimiter: str, source: str) -> None:
     others = [mark for mark in ",;\t" if mark != delimiter and mark in names[0]]
     if len(names) == 1 and others:
         raise InvalidTable(
-            f"{source}: cells must be separated by {delimiter!r}; the first line seems to use {others[0]!r}"
+            f"{source}: cells must be separated by {delimiter!r}; the first line seems to use {others[0]!r} "
+            f"({_MARKS[others[0]]}). A .csv file has commas and a .tsv file tabs, both with decimal points: save it so"
         )
-    check_names(names, source)
 
 
 def _text_numbers(cells: list[str], names: Sequence[str], row: int, source: str) -> list[float]:
@@ -227,5 +252,45 @@ def _not_finite(value: Any) -> str:
     return "infinity" if value in (math.inf, -math.inf) else f"{value} is beyond the range of floats"
 
 
+def text_columns(names: Iterable[str], values: Iterable[Any]) -> list[str]:
+    """Return the names of the columns in memory that hold text."""
+    found = []
+    for name, cells in zip(names, values, strict=True):
+        held = np.asarray(cells)
+        objects = held.dtype.kind == "O" and any(isinstance(cell, str) and cell.strip() for cell in held)
+        if objects or held.dtype.kind in "UST":
+            found.append(name)
+    return found
+
+
+def _texts_of(reader: Any, records: list[list[str]], place: Sequence[int], chosen: Sequence[str]) -> list[str]:
+    """Return which of the chosen columns hold text in these records and those that are still to be read."""
+    texts: set[int] = set()
+    try:
+        for record in (*records, *reader):
+            for k, j in enumerate(place):
+                if k not in texts and j < len(record) and _is_text(record[j].strip()):
+                    texts.add(k)
+    except csv.Error:  # what is wrong before it is said first
+        pass
+    return [chosen[k] for k in sorted(texts)]
+
+
+def _is_text(cell: str) -> bool:
+    return cell.lower() not in _MISSING | {"true", "false"} and not _is_number(cell)
+
+
+def also_text(texts: Sequence[str], error: InvalidTable, wanted: Wanted, *, file: bool) -> str:
+    """Return the end of a refusal of a cell: which columns hold text, and what to do about it."""
+    if not texts:
+        return ""
+    others = [name for name in texts if f": column {name!r}, row " not in str(error)]
+    too = f"; text too in {', '.join(map(repr, others))}" if others else ""
+    plain = file and wanted.columns is None and not any("," in name for name in texts)
+    flag = f" (in a shell: --drop {','.join(texts)})" if plain else ""
+    return f"{too}; code {'them' if len(texts) > 1 else 'it'} as numbers, or leave out{flag}"
+
+
 def _at(source: str, column: str, row: int, what: str) -> InvalidTable:
+    what += _CONSTANT if what.startswith("missing value") else ""
     return InvalidTable(f"{source}: column {column!r}, row {row + 1}: {what}")

@@ -16,11 +16,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from privfcd.checks import UNWRITABLE, count, refuse
-from privfcd.data.cells import check_names, choose, column_numbers, parse_delimited
+from privfcd.data.cells import Wanted, also_text, choose, column_numbers, parse_delimited, text_columns
 from privfcd.errors import InvalidParameter, InvalidTable
 
 _DELIMITERS = {".csv": ",", ".tsv": "\t"}
 _SUFFIXES = ".csv, .csv.gz, .tsv, .tsv.gz or .parquet"
+_IN_MEMORY = ("array", "data frame", "Arrow table")
 _HINTS = {
     "LazyFrame": "it has no rows yet: give frame.collect()",
     "Series": "a single column is series.to_frame()",
@@ -45,7 +46,7 @@ class Table:
     rows: NDArray[np.float64] = field(repr=False)
 
 
-def read_table(source: object, columns: Sequence[str] | None = None) -> Table:
+def read_table(source: object, columns: Sequence[str] | None = None, *, drop: Sequence[str] = ()) -> Table:
     """Read and check a table.
 
     Parameters
@@ -59,6 +60,8 @@ def read_table(source: object, columns: Sequence[str] | None = None) -> Table:
         For an array, the columns' names (x0, x1, ... if left out). For a source that has names, the columns
         to take, in this order; the others are not looked at. A data frame whose labels are 0, 1, 2, ...
         counts as an array.
+    drop : sequence of str
+        Columns of a source that has names to leave out, of those to take; their cells are not looked at.
 
     Returns
     -------
@@ -73,11 +76,14 @@ def read_table(source: object, columns: Sequence[str] | None = None) -> Table:
         lines, unnamed or repeated columns, a first line of numbers, text, a missing value, an infinity, a
         number beyond the float range, complex numbers, fewer rows than columns.
     InvalidParameter
-        `columns` are not different, non-empty texts, or not one a column of an array.
+        `columns` or `drop` are not different, non-empty texts; not one column a column of an array; `drop` for an array.
     """
-    wanted = None if columns is None else _wanted(columns)
+    left_out = _wanted("drop", drop) if drop else ()
+    if isinstance(source, np.ndarray) and left_out:
+        raise refuse("drop", list(left_out), "left out for an array, whose columns have no names")
+    wanted = Wanted(None if columns is None else _wanted("columns", columns), left_out)
     if isinstance(source, np.ndarray):
-        return _from_array(source, wanted, "array")
+        return _from_array(source, wanted.columns, "array")
     if hasattr(source, "to_numpy") and hasattr(source, "columns"):
         return _from_frame(source, wanted, "data frame")
     if hasattr(source, "column_names") and hasattr(source, "to_pydict"):
@@ -194,30 +200,32 @@ def _from_array(array: NDArray[Any], wanted: tuple[str, ...] | None, source: str
         _check_shape(array.shape[0], names, source)
         if np.isfinite(array).all() and array.dtype.itemsize <= 8:
             return _table(names, array, source)
-    return _from_columns(names, [array[:, j] for j in range(len(names))], array.shape[0], source)
+    return _from_columns(names, [array[:, j] for j in range(len(names))], array.shape[0], source, Wanted(names))
 
 
-def _from_frame(frame: Any, wanted: tuple[str, ...] | None, source: str) -> Table:
+def _from_frame(frame: Any, wanted: Wanted, source: str) -> Table:
     labels = list(frame.columns)
     numbered = all(isinstance(label, int | np.integer) for label in labels)
     if numbered and labels == list(range(len(labels))):
-        return _from_array(np.asarray(frame.to_numpy()), wanted, source)
+        if wanted.drop:
+            raise refuse("drop", list(wanted.drop), "left out for a frame whose columns have no names")
+        return _from_array(np.asarray(frame.to_numpy()), wanted.columns, source)
     for label in labels:
         if not isinstance(label, str):
             raise InvalidTable(
                 f"{source}: column names must be texts, got {label!r} ({type(label).__name__}); "
                 "rename with frame.columns = [str(label) for label in frame.columns]"
             )
-    check_names(labels, source)
     names = choose(labels, wanted, source)
-    return _from_columns(names, [_cells(frame[name]) for name in names], len(frame), source)
+    return _from_columns(names, [_cells(frame[name]) for name in names], len(frame), source, wanted)
 
 
-def _from_arrow(table: Any, wanted: tuple[str, ...] | None, source: str) -> Table:
+def _from_arrow(table: Any, wanted: Wanted, source: str) -> Table:
     labels = list(table.column_names)
-    check_names(labels, source)
     names = choose(labels, wanted, source)
-    return _from_columns(names, [_cells(table.column(labels.index(name))) for name in names], len(table), source)
+    return _from_columns(
+        names, [_cells(table.column(labels.index(name))) for name in names], len(table), source, wanted
+    )
 
 
 def _cells(column: Any) -> NDArray[Any]:
@@ -239,15 +247,19 @@ def _cells(column: Any) -> NDArray[Any]:
     return np.fromiter(cells, dtype=object, count=len(cells))
 
 
-def _from_columns(names: tuple[str, ...], values: list[Any], height: int, source: str) -> Table:
+def _from_columns(names: tuple[str, ...], values: list[Any], height: int, source: str, wanted: Wanted) -> Table:
     _check_shape(height, names, source)
     rows = np.empty((height, len(names)))
     for j, (name, cells) in enumerate(zip(names, values, strict=True)):
-        rows[:, j] = column_numbers(cells, name, source)
+        try:
+            rows[:, j] = column_numbers(cells, name, source)
+        except InvalidTable as error:
+            texts = text_columns(names[j:], values[j:])
+            raise InvalidTable(f"{error}{also_text(texts, error, wanted, file=source not in _IN_MEMORY)}") from None
     return _table(names, rows, source)
 
 
-def _from_path(path: Path, wanted: tuple[str, ...] | None) -> Table:
+def _from_path(path: Path, wanted: Wanted) -> Table:
     source = str(path)
     suffixes = [suffix.lower() for suffix in path.suffixes[-2:]]
     zipped = suffixes[-1:] == [".gz"]
@@ -289,17 +301,17 @@ def _check_shape(height: int, names: Sequence[str], source: str) -> None:
             raise InvalidTable(f"{source}: column names must not hold control characters, got {name!r}")
 
 
-def _wanted(columns: Sequence[str]) -> tuple[str, ...]:
+def _wanted(what: str, columns: Sequence[str]) -> tuple[str, ...]:
     if isinstance(columns, str):
-        raise refuse("columns", columns, "a sequence of names")
+        raise refuse(what, columns, "a sequence of names")
     names = tuple(columns)
     for k, name in enumerate(names):
         if not isinstance(name, str) or not name.strip():
-            raise refuse(f"columns[{k}]", name, "a non-empty text")
+            raise refuse(f"{what}[{k}]", name, "a non-empty text")
         if name in names[:k]:
-            raise refuse(f"columns[{k}]", name, "different from the names before it")
+            raise refuse(f"{what}[{k}]", name, "different from the names before it")
     if not names:
-        raise refuse("columns", columns, "at least one name")
+        raise refuse(what, columns, "at least one name")
     return names
 
 

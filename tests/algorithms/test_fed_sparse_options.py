@@ -68,6 +68,13 @@ def test_the_exact_refit_is_least_squares_on_the_support(
     assert type(wiretap[-1][0]).__name__ == "Finish"
 
 
+@pytest.fixture
+def always_refitted(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A refit whatever its noise."""
+    monkeypatch.setattr("privfcd.algorithms.fed_sparse.refit._useless", lambda *_: False)
+
+
+@pytest.mark.usefixtures("always_refitted")
 def test_the_refit_is_charged_up_front_and_draws_what_was_paid(tables: Tables, model: Model, spy: Any) -> None:
     z, n = 3.0, 200
     made = tables(budget=Budget(rho=1e9), noise=spy, bounds=9.0)
@@ -369,6 +376,7 @@ ABSURD = [0.0, 5e-324, 1e-100, 1.0, -1.0, 40.0, -3e3, 1e30, -1e150, 1e300, -1.7e
 
 @pytest.mark.parametrize("loss", ["squared", HuberLoss(0.8)])
 @pytest.mark.parametrize("mechanisms", ["gumbel-gaussian", "mangold-proven"])
+@pytest.mark.usefixtures("always_refitted")
 def test_along_one_transcript_every_answers_loss_is_within_its_event(
     tables: Tables, model: Model, loss: Any, mechanisms: str
 ) -> None:

@@ -278,7 +278,11 @@ def test_late_rounds_with_a_refit(many: list[np.ndarray], tables: Tables) -> Non
     entered = np.mean([project_to_dag(r.weights, REFIT_PRUNE * 0.3).weights != 0 for r in records[4:]], axis=0)
     place = np.nonzero(late.refitted)
     draws = np.random.default_rng(0).normal(late.refitted[place], late.refit_sd[place], (20_000, len(place[0])))
-    passing = (np.abs(draws) > 0.3).mean(axis=0)
+    assert late.refit_limits is not None and (late.refit_limits >= 0.3).all()
+    passing = (draws * np.sign(late.refitted[place]) > late.refit_limits[place]).mean(axis=0)
+    drawn = np.random.default_rng(1).normal(0.0, late.refit_sd[place], (20_000, len(place[0])))
+    assert found.noise_alone is not None and np.count_nonzero(found.noise_alone) <= len(place[0])
+    assert found.noise_alone[place] == pytest.approx((np.abs(drawn) > late.refit_limits[place]).mean(axis=0), abs=0.02)
     assert found.frequency[place] == pytest.approx(entered[place] * passing, abs=0.02)
     reach = norm.ppf(0.95) * late.refit_sd[place]
     assert found.weight_high[place] - found.weight_low[place] == pytest.approx(2 * reach)
@@ -289,8 +293,9 @@ def test_late_rounds_of_one_round_and_of_none_certain() -> None:
     weights = np.zeros((2, 2))
     weights[0, 1] = 0.5
     late = late_rounds([weights], 0.3, 0.15, None, np.ones(2), {})
+    limits = np.full((2, 2), 0.3)
     assert late.rounds == 1 and late.frequency[0, 1] == 1
-    exact = replace(late, refitted=weights, refit_sd=0 * weights)
+    exact = replace(late, refitted=weights, refit_sd=0 * weights, refit_limits=limits)
     found = from_rounds(exact, ("a", "b"))
     assert found.frequency[0, 1] == 1 and found.weight_low[0, 1] == pytest.approx(0.5)
 

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from scipy.stats import norm
 
 from privfcd.accounting import Budget
 from privfcd.algorithms import (
@@ -214,7 +215,8 @@ def in_rounds(rounds: int, refitted: float | None, sd: float) -> LateRounds:
         weights.append(each)
     after, noise = np.zeros((3, 3)), np.zeros((3, 3))
     after[0, 1], noise[0, 1] = refitted or 0.0, sd
-    return late_rounds(weights, 0.3, 0.15, None if refitted is None else (after, noise), np.ones(3), {})
+    limits = np.full((3, 3), 0.3)
+    return late_rounds(weights, 0.3, 0.15, None if refitted is None else (after, noise, limits), np.ones(3), {})
 
 
 def test_a_low_chance_in_the_refit_is_no_matter_of_direction() -> None:
@@ -223,9 +225,33 @@ def test_a_low_chance_in_the_refit_is_no_matter_of_direction() -> None:
     assert found.frequency[0, 1] == pytest.approx(0.5, abs=1e-3)
     assert found.adjacency[0, 1] == found.adjacency[1, 0] == pytest.approx(found.frequency[0, 1])
     assert found.adjacency[2, 1] == found.adjacency[1, 2] == found.frequency[2, 1] == 0.5
-    assert "interval" in found.method
+    assert "interval" in found.method and found.kind == "rounds" and found.as_dict()["kind"] == "rounds"
+    assert found.noise_alone is not None and found.noise_alone[0, 1] == pytest.approx(2 * norm.cdf(-3))
+    assert np.count_nonzero(found.noise_alone) == 1 and found.noise_alone_edges is None
     without = from_rounds(in_rounds(4, None, 0.0), ("a", "b", "c"))
     assert without.adjacency[0, 1] == without.frequency[0, 1] == 1.0 and "interval" not in without.method
+
+
+@pytest.mark.parametrize("weight", [0.31, -0.31, 5.0])
+def test_stability_does_not_grow_with_the_noise(weight: float) -> None:
+    """Only weights with the sign of the result count: loud noise brings the share down to one half."""
+    shares = [from_rounds(in_rounds(4, weight, sd), ("a", "b", "c")).frequency[0, 1] for sd in (0.01, 0.1, 10.0, 1e4)]
+    entered = weight > 0  # the rounds have it with weight 0.5
+    assert shares == sorted(shares, reverse=True)
+    assert shares[0] == pytest.approx(entered * norm.cdf((abs(weight) - 0.3) / 0.01))
+    assert shares[-1] == pytest.approx(entered / 2, abs=1e-3)
+
+
+def test_rounds_with_the_other_sign_are_not_the_edge() -> None:
+    there = np.array([[0.0, 0.5], [0.0, 0.0]])
+    late = late_rounds([there, -there, -there, there], 0.3, 0.15, None, np.ones(2), {})
+    assert late.frequency[0, 1] == 0.5 and late.adjacency[0, 1] == 1.0
+
+
+def test_limits_of_each_weight_hold_in_the_rounds() -> None:
+    there = np.array([[0.0, 0.5], [0.0, 0.0]])
+    limits = np.array([[0.3, 0.6], [0.3, 0.3]])
+    assert not late_rounds([there], limits, 0.15, None, np.ones(2), {}).frequency.any()
 
 
 @pytest.mark.parametrize(("rounds", "late"), [(1, 1), (2, 1), (3, 2), (5, 3), (7, 4), (60, 30)])

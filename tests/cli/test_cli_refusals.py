@@ -241,3 +241,18 @@ def test_a_result_that_cannot_be_written_is_still_printed(
     else:
         assert "Privacy, per party" in out and f"Written: {report}" in out.replace("\n", "")
         assert err.count("No space left on device") == 2 and graph in err and plot in err and "paid for" in err
+
+
+@pytest.mark.parametrize(
+    "words", [["noise", "--gaussians"], ["audit", "gumbel", "--runs"], ["learn", "a.csv", "--rounds"]]
+)
+def test_counts_that_no_float_holds_are_refused_and_long_seeds_are_not(run: Run, words: list[str]) -> None:
+    for number in ("9" * 400, str(2**53 + 1)):
+        code, out, err = run(*words, number, "--epsilon", "1")
+        assert code == 2 and out == "" and f"Invalid value for '{words[-1]}': must be at most 2**53" in err
+    assert run("audit", "gumbel", "--epsilon", "1", "--runs", "2000", "--seed", "9" * 60)[0] == 0
+
+
+def test_a_negative_zero_is_zero(run: Run) -> None:
+    words = ["audit", "gaussian", "--epsilon", "1", "--delta", "1e-6", "--runs", "2000", "--json", "--scale"]
+    assert run(*words, "-0")[0] == run(*words, "0")[0] == 1

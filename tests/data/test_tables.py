@@ -25,9 +25,7 @@ from privfcd.errors import InvalidParameter, InvalidTable
 
 finite = st.floats(allow_nan=False, allow_infinity=False)
 column_names = st.lists(
-    st.text(st.characters(exclude_categories=["Cs", "Cc"]), min_size=1, max_size=8)
-    .map(str.strip)
-    .filter(bool),
+    st.text(st.characters(exclude_categories=["Cs", "Cc"]), min_size=1, max_size=8).map(str.strip).filter(bool),
     min_size=1,
     max_size=4,
     unique=True,
@@ -82,9 +80,7 @@ def csv_text(names: list[str], rows: np.ndarray, delimiter: str = ",") -> str:
 
 @settings(deadline=None)
 @given(named_tables(), st.sampled_from([".csv", ".tsv", ".csv.gz", ".tsv.gz", ".CSV"]), st.booleans())
-def test_text_files_come_back_bit_for_bit(
-    table: tuple[list[str], np.ndarray], suffix: str, mark: bool
-) -> None:
+def test_text_files_come_back_bit_for_bit(table: tuple[list[str], np.ndarray], suffix: str, mark: bool) -> None:
     names, rows = table
     if len(names) == 1 and any(c in names[0] for c in ",;\t"):
         return  # read as another separator, by design
@@ -156,9 +152,7 @@ def test_columns_of_objects() -> None:
 
 
 def test_files_with_booleans_constants_blanks_around_cells_and_quotes(tmp_path: Path) -> None:
-    path = written(
-        tmp_path, ' "p44/42", b ,c\n1, TRUE,5\n"2",false ,5\r\n 3e2 ,True,5\n\n\n'.replace(' "', '"')
-    )
+    path = written(tmp_path, ' "p44/42", b ,c\n1, TRUE,5\n"2",false ,5\r\n 3e2 ,True,5\n\n\n'.replace(' "', '"'))
     back = read_table(path)
     assert back.columns == ("p44/42", "b", "c")
     assert np.array_equal(back.rows, [[1, 1, 5], [2, 0, 5], [300, 1, 5]])
@@ -228,9 +222,7 @@ def test_rows_that_sum_beyond_floats_are_fine(tmp_path: Path) -> None:
 
 def test_paths_that_are_no_tables(tmp_path: Path) -> None:
     for name in ("t.txt", "t", "t.gz", "t.parquet.gz", "sachs"):
-        with pytest.raises(
-            InvalidTable, match=r"must end in \.csv, \.csv\.gz, \.tsv, \.tsv\.gz or \.parquet"
-        ):
+        with pytest.raises(InvalidTable, match=r"must end in \.csv, \.csv\.gz, \.tsv, \.tsv\.gz or \.parquet"):
             read_table(tmp_path / name)
     with pytest.raises(InvalidTable, match="there is no such file"):
         read_table(str(tmp_path / "none.csv"))
@@ -352,3 +344,43 @@ def test_names_that_no_graph_file_can_carry_are_refused_before_a_run(name: str) 
     if name != "\ud800":  # pandas makes no such column
         with pytest.raises(InvalidTable, match="control characters"):
             read_table(pd.DataFrame({name: [1.0, 2.0], "b": [2.0, 3.0]}))
+
+
+@pytest.mark.parametrize("suffix", [".csv", ".tsv.gz", ".parquet"])
+def test_dropped_columns_are_not_looked_at(tmp_path: Path, suffix: str) -> None:
+    frame = pd.DataFrame(
+        {"id": ["u", "v", None, "w"], "a": [1.0, 2, 3, 4], "sex": ["F", "M", "F", "M"], "b": [4.0, 5, 6, 7]}
+    )
+    path = tmp_path / f"t{suffix}"
+    if suffix == ".parquet":
+        frame.to_parquet(path)
+    else:
+        frame.to_csv(path, sep="\t" if "tsv" in suffix else ",", index=False)
+    for table in (
+        read_table(path, drop=["id", "sex"]),
+        read_table(path, ["b", "sex", "a"], drop=["sex"]),
+        read_table(frame, drop=["sex", "id"]),
+    ):
+        assert sorted(table.columns) == ["a", "b"]
+        assert table.rows[:, table.columns.index("b")].tolist() == [4, 5, 6, 7]
+    with pytest.raises(InvalidTable, match=r"column 'id', row 1: text 'u'.*text too in 'sex'; .*--drop id,sex"):
+        read_table(path)
+    with pytest.raises(InvalidTable, match=r"text too in 'sex'; code them as numbers, or leave out$"):
+        read_table(frame)
+    with pytest.raises(InvalidTable, match="there is no column 'x'; the columns are id, a, sex, b"):
+        read_table(path, drop=["x"])
+    with pytest.raises(InvalidTable, match="there are no columns"):
+        read_table(path, ["a"], drop=["a"])
+
+
+def test_a_column_that_is_not_taken_may_have_any_name() -> None:
+    frame = pd.DataFrame([[1.0, 2.0, 3.0], [4.0, 5.0, 7.0]], columns=["", "a", "a"])
+    frame["b"] = [1.0, 2.0]
+    assert read_table(frame, ["b"]).columns == ("b",)
+    with pytest.raises(InvalidTable, match="columns 2 and 3 have the same name 'a'"):
+        read_table(frame, ["a", "b"])
+    for bad in ("a", ["a", "a"], [""]):
+        with pytest.raises(InvalidParameter, match="drop"):
+            read_table(frame, drop=bad)
+    with pytest.raises(InvalidParameter, match="drop must be left out for an array"):
+        read_table(np.eye(3), drop=["x0"])

@@ -12,6 +12,7 @@ from privfcd.algorithms.consensus import consensus_step
 from privfcd.algorithms.fed_sparse import messages
 from privfcd.algorithms.fed_sparse.constants import REFIT_PRUNE, default_clip, lifted
 from privfcd.algorithms.fed_sparse.refit import Refitted, refit
+from privfcd.algorithms.fed_sparse.run_noise import RunNoise, noise_notes, run_noise
 from privfcd.algorithms.fed_sparse.settings import Settings
 from privfcd.algorithms.rounds import RoundRecord, expect
 from privfcd.algorithms.stability.late_rounds import LateRounds, late_rounds
@@ -37,6 +38,8 @@ class FedSparseCoordinator:
         The answer, after `run`.
     second_moments, second_moments_sd : ndarray of shape (d,) or None
         Of all rows, as the parties released them, and the noise in them; None where they released none.
+    notes : list of str
+        What noise took from the answer.
     late_rounds : LateRounds or None
         What the noise of the late rounds says, after a run in which a party's answers had any.
     """
@@ -47,6 +50,7 @@ class FedSparseCoordinator:
         self._columns = columns
         self.weights = np.zeros((len(columns), len(columns)))
         self.late_rounds: LateRounds | None = None
+        self.notes: list[str] = []
         self.second_moments: Array | None = None
         self.second_moments_sd: Array | None = None
 
@@ -70,7 +74,11 @@ class FedSparseCoordinator:
         moments = self._moments(started, quotes) if share or settings.smoothness is not None else None
         if share:
             self.second_moments, self.second_moments_sd = moments, _averaged_noise(started, quotes, len(self._columns))
-        federation.ask(self._constants(moments, private))
+        constants = self._constants(moments, private)
+        noise = RunNoise.none(len(self._columns))
+        if private and moments is not None and constants.clip is not None:
+            noise = run_noise(quotes, settings, moments, self.second_moments_sd, constants.clip)
+        federation.ask(constants)
         d = len(self._columns)
         consensus, dual_mean = np.zeros((d, d)), np.zeros((d, d))
         alpha = 0.0
@@ -110,14 +118,22 @@ class FedSparseCoordinator:
         refitted: Refitted | None = None
         if settings.refit_share and moments is not None:
             rows = np.array([quote.n_rows for quote in quotes], dtype=np.float64)
-            refitted = refit(federation, settings, consensus, moments, rows)
+            refitted = refit(federation, settings, consensus, moments, rows, noise.refit)
+        descent_limits = sizes = noise.descent_limits(settings.threshold)
+        if refitted is not None:
             self.weights = refitted.weights
+            sizes = noise.refit_limits(settings.threshold, refitted.weights, refitted.planned_sd)
+        if private:  # what does not stand out from the noise is no edge: post-processing
+            drowned = (np.abs(self.weights) > settings.threshold) & (np.abs(self.weights) <= sizes)
+            self.weights = np.where(drowned, 0.0, self.weights)
+            skipped = bool(settings.refit_share) and refitted is None
+            self.notes = noise_notes(noise, self._columns, int(drowned.sum()), skipped)
         if private and moments is not None:
             self.late_rounds = late_rounds(
                 [record.weights for record in records],
-                settings.threshold,
+                descent_limits,
                 REFIT_PRUNE * settings.threshold,
-                None if refitted is None else (refitted.weights, refitted.noise_sd),
+                None if refitted is None else (refitted.weights, refitted.noise_sd, sizes),
                 lifted(moments),
                 {name: getattr(settings, name) for name in ("rounds", "updates", "step", "keep")},
             )

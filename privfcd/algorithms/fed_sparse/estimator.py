@@ -149,6 +149,7 @@ class FedSparseBNSL(Estimator):
     feature_names_in_: NDArray[np.object_]
     n_features_in_: int
     rule_: dict[str, Any]
+    notes_: list[str]
 
     def __init__(
         self,
@@ -294,7 +295,9 @@ class FedSparseBNSL(Estimator):
         self.history_ = history_rows(records)
         self.settings_ = dict(vars(settings))
         self.bytes_exchanged_ = federation.bytes_exchanged
-        store_scale_notes(self, coordinator.second_moments, coordinator.second_moments_sd, columns)
+        clipped = coordinator.late_rounds is not None and settings.clip is None  # a private run with the default clip
+        store_scale_notes(self, coordinator.second_moments, coordinator.second_moments_sd, columns, clipped=clipped)
+        self.notes_ += coordinator.notes
         store_released(self, rounds=coordinator.late_rounds)
 
     def _settings(self, tables: Sequence[PrivateTable]) -> Settings:

@@ -30,10 +30,15 @@ class Quote(Empty):
         Public.
     private : bool
         Whether the table has a budget.
+    update_noise, refit_noise : float
+        Standard deviation of the noise that the plan puts on a gradient entry of an update, and of the refit on a support
+        of one entry, in units of the entry's clip: public, as the plan is; 0 without noise.
     """
 
     n_rows: int
     private: bool
+    update_noise: float = 0.0
+    refit_noise: float = 0.0
 
 
 @dataclass(frozen=True)

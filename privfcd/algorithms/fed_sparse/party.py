@@ -10,7 +10,7 @@ import math
 import numpy as np
 from numpy.typing import NDArray
 
-from privfcd.accounting import Reservation
+from privfcd.accounting import REPLACE_ONE, Reservation
 from privfcd.algorithms.fed_sparse import messages
 from privfcd.algorithms.fed_sparse.constants import REFIT_CLIP, lifted
 from privfcd.algorithms.fed_sparse.descent import LocalDescent
@@ -87,7 +87,14 @@ class FedSparseParty:
         self._settings = offer.settings
         self.plan = plan_releases(self._table, offer.settings)
         self._table.ledger.check(self.plan.parts, self._label, delta=self.plan.delta)
-        return messages.Quote(self._table.n_rows, not self._table.open)
+        return messages.Quote(self._table.n_rows, not self._table.open, *self._noise(self.plan, offer.settings))
+
+    def _noise(self, plan: ReleasePlan, settings: Settings) -> tuple[float, float]:
+        """Return the noise of an entry of an update and of the refit, in units of the clip: see `messages.Quote`."""
+        width = 2.0 if self._table.relation is REPLACE_ONE else 1.0
+        update = plan.noise_multiplier * (math.sqrt(2) if settings.laplace else 1.0)
+        one = width / self._table.n_rows
+        return one * update, one * plan.setup_multipliers.get(REFIT, 0.0)
 
     def _charge(self) -> Empty:
         """Charge the whole run; no row is read yet."""

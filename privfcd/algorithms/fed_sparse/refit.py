@@ -10,6 +10,7 @@ that the weights imply with equal error variances, (I - W)^-T (I - W)^-1, scaled
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 import numpy as np
@@ -37,16 +38,24 @@ class Refitted:
     ----------
     weights : ndarray of shape (d, d)
         Acyclic.
+    planned_sd : ndarray of shape (d, d)
+        Standard deviation of the last step's planned noise in each weight, 0 off the support.
     noise_sd : ndarray of shape (d, d)
-        An estimate of the standard deviation of the last step's noise in each weight, 0 off the support.
+        The same, or more where the steps have not settled; see `_seen_noise`.
     """
 
     weights: Array
+    planned_sd: Array
     noise_sd: Array
 
 
-def refit(federation: Federation, settings: Settings, weights: Array, moments: Array, rows: Array) -> Refitted:
-    """Return the weights after the refit.
+def refit(
+    federation: Federation, settings: Settings, weights: Array, moments: Array, rows: Array, noise: float = 0.0
+) -> Refitted | None:
+    """Return the weights after the refit, or None where noise makes it useless.
+
+    Useless is planned noise whose standard deviation is above the threshold in half of the weights or more. Where the
+    first step has it, nothing is asked of the parties; where the last step has it, the weights are not used.
 
     Parameters
     ----------
@@ -60,12 +69,17 @@ def refit(federation: Federation, settings: Settings, weights: Array, moments: A
         Second moments of the columns, released or declared.
     rows : ndarray of shape (parties,)
         Public numbers of rows, by which gradients are weighted.
+    noise : float
+        `RunNoise.refit`; 0 for exact gradients.
     """
     weights = project_to_dag(weights, REFIT_PRUNE * settings.threshold).weights
     shares = rows / rows.sum()
     scale = settings.loss.curvature
     units = np.sqrt(scale * lifted(moments) + settings.rho2)  # clips are in proportion to these
-    noise_sd = np.zeros(weights.shape)
+    planned_sd, noise_sd = np.zeros(weights.shape), np.zeros(weights.shape)
+    noise *= math.sqrt(np.count_nonzero(weights))
+    if noise and _useless(_spread(weights, scale * implied_moments(weights, moments), noise * units), settings):
+        return None
     for number in range(1, REFIT_STEPS + 1):
         places = np.nonzero(weights)
         if not len(places[0]):
@@ -78,9 +92,10 @@ def refit(federation: Federation, settings: Settings, weights: Array, moments: A
             gradient[places] += share * answer.values
         implied = scale * implied_moments(weights, moments)
         if number == REFIT_STEPS:
-            noise_sd = _noise_sd(weights, gradient, implied, units)
+            planned_sd = _spread(weights, implied, noise * units)
+            noise_sd = _spread(weights, implied, max(noise, _seen_noise(weights, gradient, units)) * units)
         weights = _newton_step(weights, gradient, implied)
-    return Refitted(weights, noise_sd)
+    return None if _useless(planned_sd, settings) else Refitted(weights, planned_sd, noise_sd)
 
 
 def implied_moments(weights: Array, moments: Array) -> Array:
@@ -91,21 +106,30 @@ def implied_moments(weights: Array, moments: Array) -> Array:
     return np.asarray(product * np.outer(factors, factors))
 
 
-def _noise_sd(weights: Array, gradient: Array, moments: Array, units: Array) -> Array:
-    """Return an estimate of the noise's standard deviation in each weight after the last step.
+def _useless(noise_sd: Array, settings: Settings) -> bool:
+    """Say whether the noise of half of the weights or more has a standard deviation above the threshold."""
+    known = noise_sd[noise_sd > 0]
+    return bool(len(known)) and float(np.median(known)) > settings.threshold
 
-    Noise in the gradient of weight (i, j) has one standard deviation s in units of the clip of row i. Before the last step
-    the weights are off by about the noise of the step before it, so that the last gradient is the difference of two
-    independent draws: its root mean square in these units estimates sqrt(2) s, from as many numbers as there are weights.
-    What the steps have not settled by then is counted as noise. A step turns noise e into (M + ridge)^-1 e.
+
+def _seen_noise(weights: Array, gradient: Array, units: Array) -> float:
+    """Return the noise's standard deviation in units of the clips as the last gradient shows it.
+
+    Before the last step the weights are off by about the noise of the step before it, so that the last gradient is the
+    difference of two independent draws: its root mean square in these units estimates sqrt(2) times the standard deviation,
+    from as many numbers as there are weights. What the steps have not settled by then is in it, and makes it larger.
     """
     places = np.nonzero(weights)
-    s = float(np.sqrt(np.mean((gradient[places] / units[places[0]]) ** 2) / 2))
+    return float(np.sqrt(np.mean((gradient[places] / units[places[0]]) ** 2) / 2))
+
+
+def _spread(weights: Array, moments: Array, gradient_sd: Array) -> Array:
+    """Return the noise in the weights after a step: it turns noise e in the gradient into (M + ridge)^-1 e."""
     found = np.zeros(weights.shape)
     for j in np.flatnonzero(weights.any(axis=0)).tolist():
         parents = np.flatnonzero(weights[:, j])
         own = moments[np.ix_(parents, parents)]
-        back = np.linalg.inv(own + RIDGE * np.diag(np.diag(own))) * (s * units[parents])
+        back = np.linalg.inv(own + RIDGE * np.diag(np.diag(own))) * gradient_sd[parents]
         found[parents, j] = np.sqrt((back**2).sum(axis=1))
     return found
 

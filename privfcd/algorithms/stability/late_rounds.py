@@ -28,17 +28,19 @@ class LateRounds:
     rounds : int
         How many there were.
     frequency, adjacency : ndarray of shape (d, d)
-        Share of these rounds whose graph has i -> j, or joins i and j.
+        Share of these rounds whose graph has i -> j, or joins i and j. A weight of the other sign than the result's is
+        not i -> j.
     candidates : ndarray of shape (d, d)
-        Share of these rounds in which i -> j would have entered the final refit; as `frequency` without one.
+        Share of these rounds in which i -> j would have entered the final refit, with the sign that it has after it; as
+        `frequency` without one.
     low, high : ndarray of shape (d, d)
         5 % and 95 % quantiles of the weights in these graphs, 0 where a graph lacks the edge.
-    threshold : float
-        Of the graphs.
     refitted : ndarray of shape (d, d) or None
         Weights after the refit, before the threshold; None without a refit.
     refit_sd : ndarray of shape (d, d) or None
         Standard deviation of the noise of the refit in each of them.
+    refit_limits : ndarray of shape (d, d) or None
+        Sizes beyond which they stay.
     second_moments : ndarray of shape (d,)
         Of the columns: released by the run, or declared; above 0.
     parameters : mapping of str to object
@@ -51,18 +53,18 @@ class LateRounds:
     candidates: Array
     low: Array
     high: Array
-    threshold: float
     refitted: Array | None
     refit_sd: Array | None
+    refit_limits: Array | None
     second_moments: Array
     parameters: Mapping[str, Any]
 
 
 def late_rounds(
     weights: Sequence[Array],
-    threshold: float,
+    limits: Array | float,
     candidate_threshold: float,
-    refitted: tuple[Array, Array] | None,
+    refitted: tuple[Array, Array, Array] | None,
     second_moments: Array,
     parameters: Mapping[str, Any],
 ) -> LateRounds:
@@ -72,32 +74,37 @@ def late_rounds(
     ----------
     weights : sequence of ndarray of shape (d, d)
         The consensus after each round, all of them: post-processing of what was released.
-    threshold : float
-        Of the result's graph.
+    limits : float or ndarray of shape (d, d)
+        Sizes beyond which weights of the rounds stay in the graph.
     candidate_threshold : float
         Above which weights enter the refit.
     refitted : tuple of ndarray of shape (d, d), optional
-        Weights after the refit, and the standard deviation of its noise in each.
+        Weights after the refit, the standard deviation of its noise in each, and the sizes beyond which they stay.
     second_moments, parameters
         See `LateRounds`.
     """
     late = weights[len(weights) - math.ceil(LATE * len(weights)) :]
-    graphs, candidates = Tally(len(late[0])), np.zeros(late[0].shape)
+    result = late[-1] if refitted is None else refitted[0]
+    graphs, found, candidates = Tally(len(late[0])), np.zeros(result.shape), np.zeros(result.shape)
     for each in late:
-        graphs.add(project_to_dag(each, threshold).weights)
+        graph = project_to_dag(np.where(np.abs(each) > limits, each, 0.0), 0.0).weights
+        graphs.add(graph)
+        found += (graph != 0) & (graph * result >= 0)
         if refitted is not None:
-            candidates += project_to_dag(each, candidate_threshold).weights != 0
+            entering = project_to_dag(each, candidate_threshold).weights
+            candidates += (entering != 0) & (entering * result >= 0)
     low, high = graphs.quantiles()
+    frequency = found / len(late)
     return LateRounds(
         rounds=len(late),
-        frequency=graphs.frequency,
+        frequency=frequency,
         adjacency=graphs.adjacency,
-        candidates=graphs.frequency if refitted is None else candidates / len(late),
+        candidates=frequency if refitted is None else candidates / len(late),
         low=low,
         high=high,
-        threshold=threshold,
         refitted=None if refitted is None else refitted[0],
         refit_sd=None if refitted is None else refitted[1],
+        refit_limits=None if refitted is None else refitted[2],
         second_moments=second_moments,
         parameters=parameters,
     )

@@ -127,7 +127,8 @@ def fresh(model: Estimator) -> Estimator:
     """Return an estimator with the parameters of `model`, those of a release at their defaults."""
     defaults = inspect.signature(type(model).__init__).parameters
     given = {
-        name: defaults[name].default if name in RELEASE_OPTIONS else value for name, value in model.fitted_params().items()
+        name: defaults[name].default if name in RELEASE_OPTIONS else value
+        for name, value in model.fitted_params().items()
     }
     return type(model)(**given)
 

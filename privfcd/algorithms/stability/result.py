@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -38,9 +38,10 @@ class EdgeStability:
         5 % and 95 % quantiles of the weight of i -> j over the runs, 0 where a run lacks the edge; nan where the learner
         has no weights. For an edge of a final refit those of the refit's noise.
     noise_alone : ndarray of shape (d, d) or None
-        Share of runs on noise alone, without any dependence between the columns, that have i -> j.
+        Share of runs on noise alone, without any dependence between the columns, that have i -> j. Of rounds without
+        such runs: the chance that the noise of the final refit makes i -> j out of a weight of 0, if it is chosen at all.
     noise_alone_edges : float or None
-        Mean number of edges in these runs.
+        Mean number of edges in these runs; None without any.
     draws : int
         Number of runs.
     method : str
@@ -50,6 +51,9 @@ class EdgeStability:
     noise_alone_weight : float or None
         The size that the largest weight of a run on noise alone stays below in 95 % of them; None where the learner has
         no weights.
+    kind : "reruns" or "rounds"
+        What the runs above are: fits with fresh noise, or the last rounds of the run itself. Rounds follow from one
+        another: their share is no probability.
     """
 
     columns: tuple[str, ...]
@@ -63,6 +67,7 @@ class EdgeStability:
     method: str
     noise_alone_adjacency: Array | None = None
     noise_alone_weight: float | None = None
+    kind: Literal["reruns", "rounds"] = "reruns"
 
     def rows(self, graph: nx.DiGraph[str]) -> list[dict[str, Any]]:
         """Return one row for each edge of a graph over the columns, the surest first.
@@ -137,6 +142,7 @@ class EdgeStability:
         ]
         return {
             "columns": list(self.columns),
+            "kind": self.kind,
             "draws": self.draws,
             "method": self.method,
             "noise_alone_edges": self.noise_alone_edges,
@@ -170,7 +176,8 @@ class EdgeStability:
         ]
         header = ("edge", "found", "adjacent", "weight, 5 %", "95 %", "on noise alone")
         lines = str(self).splitlines()
-        return card(f"Edges in {self.draws} runs", *map(paragraph, lines), table(rows, header, limit=40))
+        counted = "rounds" if self.kind == "rounds" else "runs"
+        return card(f"Edges in {self.draws} {counted}", *map(paragraph, lines), table(rows, header, limit=40))
 
     def __repr__(self) -> str:
         return f"EdgeStability({len(self.columns)} columns, {self.draws} draws)"

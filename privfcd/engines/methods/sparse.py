@@ -57,6 +57,7 @@ class FedSparse:
         records = coordinator.run(federation, coordinator.offer(federation), on_round)
         store_graph(self._model, coordinator.weights, self._settings.threshold, self._study.columns)
         store_released(self._model, rounds=coordinator.late_rounds)
+        self._model.notes_ = coordinator.notes
         self._model.history_ = history_rows(records)
         self._model.bytes_exchanged_ = federation.bytes_exchanged
         return self._model

@@ -40,7 +40,7 @@ def independent(seed: int, rows: int, budget: Budget, parties: int = 3) -> list[
     ]
 
 
-@pytest.mark.parametrize("rows", [300, 1000])
+@pytest.mark.parametrize("rows", [300, pytest.param(1000, marks=pytest.mark.slow)])
 def test_independent_columns_at_little_budget_have_next_to_no_edges_and_no_large_weights(rows: int) -> None:
     edges, largest = 0, 0.0
     for seed in range(1000, 1012):

@@ -8,6 +8,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NoReturn
 
+from privfcd.parallel import one_thread_each
+
+one_thread_each()  # a process on each core runs tests: threads beside them would only wait for one another
+
 import numpy as np
 import pytest
 from hypothesis import settings

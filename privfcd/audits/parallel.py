@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import multiprocessing
-import os
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from typing import TypeVar
 
 from privfcd import checks
+from privfcd.parallel import worker_pool
 
 Job = TypeVar("Job")
 Outcome = TypeVar("Outcome")
@@ -44,9 +43,7 @@ def in_batches(
     pool: ProcessPoolExecutor | None = None
     results: Iterator[Outcome] = map(work, jobs)
     if workers > 1:
-        for name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
-            os.environ.setdefault(name, "1")
-        pool = ProcessPoolExecutor(workers, mp_context=multiprocessing.get_context("spawn"))
+        pool = worker_pool(workers)
         results = pool.map(work, jobs)
     try:
         for outcome, size in zip(results, sizes, strict=True):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -39,11 +40,16 @@ def test_exponents() -> None:
     assert bench_learning.exponent([1, 2, 4], [3, 12, 48]) == pytest.approx(2)
 
 
-def test_core_seconds_count_work_and_not_sleep() -> None:
-    assert bench_learning.core_seconds(lambda: sum(range(3_000_000))) > 0
-    import time
+def test_core_seconds_are_those_of_the_process_and_of_its_ended_children(monkeypatch: pytest.MonkeyPatch) -> None:
+    spent = {"own": 5.0, "children_user": 2.0, "children_system": 1.0}
+    monkeypatch.setattr(bench_learning.time, "process_time", lambda: spent["own"])
+    monkeypatch.setattr(bench_learning.os, "times", lambda: SimpleNamespace(**spent))
 
-    assert bench_learning.core_seconds(lambda: time.sleep(0.05)) < 0.05
+    def work() -> None:
+        for name, seconds in (("own", 4.0), ("children_user", 0.5), ("children_system", 0.25)):
+            spent[name] += seconds
+
+    assert bench_learning.core_seconds(work) == 4.75 and bench_learning.core_seconds(lambda: None) == 0
 
 
 def test_every_method_is_measured() -> None:

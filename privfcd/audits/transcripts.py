@@ -29,6 +29,7 @@ from numpy.typing import ArrayLike, NDArray
 from privfcd.errors import PrivfcdError
 from privfcd.mechanisms import NoiseSource, NoiseStream
 from privfcd.mechanisms.noise import Array
+from privfcd.mechanisms.orders import secret_order
 
 CERTAIN = 1e6
 """Score of a run that only one of the tables can have made."""
@@ -72,6 +73,12 @@ class Recorder:
     def stream(self, *key: int) -> NoiseStream:
         """See `NoiseSource.stream`."""
         return _Recording(self, self.source.stream(*key), key)
+
+    def order(self, size: int, *key: int) -> NDArray[np.int64]:
+        """Return, and keep, the order of rows that the source makes of this `key`, see `secret_order`."""
+        answer = secret_order(self.source, size, key)
+        self.steps.append(Step("order", key, size, 1.0, answer))
+        return answer
 
 
 class _Recording:
@@ -133,6 +140,10 @@ class Replay:
     def stream(self, *key: int) -> NoiseStream:
         """See `NoiseSource.stream`."""
         return _Replaying(self, key)
+
+    def order(self, size: int, *key: int) -> NDArray[np.int64]:
+        """Return the recorded table's order: neighbours are compared place by place."""
+        return self.answer("order", key, size, 1.0, size)
 
     def answer(self, kind: str, key: tuple[int, ...], value: Any, scale: Any, size: int | None = None) -> Any:
         """Return the next recorded answer, and score it."""
@@ -232,7 +243,12 @@ def permute_and_flip_law(scores: Array, scale: float) -> Array:
     return np.asarray(chances * (others @ (weights / 2)))
 
 
+def _order(step: Step, value: Any, scale: Any) -> float:
+    return 0.0  # as likely on both tables
+
+
 _LAWS = {
+    "order": _order,
     "gaussian": _gaussian,
     "laplace": _laplace,
     "select": _select,

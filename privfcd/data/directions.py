@@ -2,7 +2,8 @@
 
 A direction has length 1 whatever the row is, so that the mean of u u' has a sensitivity that needs no clipping radius: for
 one replaced record ‖uu' - vv'‖² = 2 - 2 (u·v)² <= 2, attained at orthogonal u, v; for one added or removed, ‖uu'‖ = 1.
-What is lost is the rows' scale, which a histogram or a declaration has to supply.
+What is lost is the rows' scale, which a histogram or a declaration has to supply. Rows may be differences of records, see
+`pairs`.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ import numpy as np
 
 from privfcd import checks
 from privfcd.accounting import REPLACE_ONE, NeighboringRelation
+from privfcd.data.pairs import check_differences, moved_by, over_pairs
 from privfcd.data.products import record_products
 from privfcd.data.queries import Array, Kind, Norm, centred, check_centre, summation_slack
 from privfcd.errors import InvalidParameter
@@ -35,10 +37,14 @@ class DirectionMoments:
         A, public: declared, or computed from what was released before.
     centre : tuple of float, optional
         Public vector that is taken off every row first.
+    differences : bool
+        Whether rows are differences of records instead, see `pairs`; twice the sensitivity. Tables ask such queries of their
+        rows in a secret order.
     """
 
     linear: Array
     centre: tuple[float, ...] | None = None
+    differences: bool = False
     name: ClassVar[str] = "second moments of the rows' directions"
     norm: ClassVar[Norm] = "l2"
     kind: ClassVar[Kind] = "symmetric"
@@ -47,15 +53,19 @@ class DirectionMoments:
         """See `Query.check`."""
         check_linear(self.linear, d)
         check_centre(self.centre, d)
+        check_differences(self.differences, self.centre)
 
     def evaluate(self, rows: Array, n: int | None = None) -> Array:
         """See `Query.evaluate`; symmetric, shape (d, d)."""
+        return over_pairs(rows, self.differences, lambda chosen: self._of(chosen, n or len(rows)))
+
+    def _of(self, rows: Array, n: int) -> Array:
         _, vectors, lengths = _multiplied(rows, self.linear, self.centre)
-        return _mean_of_squares(vectors / np.where(lengths > 0, lengths, 1.0), n or len(rows))
+        return _mean_of_squares(vectors / np.where(lengths > 0, lengths, 1.0), n)
 
     def sensitivity(self, n: int, relation: NeighboringRelation = REPLACE_ONE) -> float:
         """See `Query.sensitivity`."""
-        return covariance_sensitivity(1.0, n, relation) * summation_slack(n, pairwise=False)
+        return covariance_sensitivity(1.0, n, relation) * _stretched(self.differences, n, relation)
 
 
 @dataclass(frozen=True, eq=False)
@@ -72,11 +82,15 @@ class LinearMoments:
         Above 0.
     centre : tuple of float, optional
         Public vector that is taken off every row first.
+    differences : bool
+        Whether rows are differences of records instead, see `pairs`; twice the sensitivity. Tables ask such queries of their
+        rows in a secret order.
     """
 
     linear: Array
     row_norm: float
     centre: tuple[float, ...] | None = None
+    differences: bool = False
     name: ClassVar[str] = "second moments of rows times a matrix, clipped in norm"
     norm: ClassVar[Norm] = "l2"
     kind: ClassVar[Kind] = "symmetric"
@@ -86,18 +100,27 @@ class LinearMoments:
         check_linear(self.linear, d)
         checks.moderate("row_norm", self.row_norm)
         check_centre(self.centre, d)
+        check_differences(self.differences, self.centre)
 
     def evaluate(self, rows: Array, n: int | None = None) -> Array:
         """See `Query.evaluate`; symmetric, shape (d, d)."""
+        return over_pairs(rows, self.differences, lambda chosen: self._of(chosen, n or len(rows)))
+
+    def _of(self, rows: Array, n: int) -> Array:
         units, vectors, lengths = _multiplied(rows, self.linear, self.centre)
         with np.errstate(over="ignore"):
             too_long = lengths * units > self.row_norm
         factors = np.where(too_long, self.row_norm / np.where(lengths > 0, lengths, 1.0), units)
-        return _mean_of_squares(vectors * factors, n or len(rows))
+        return _mean_of_squares(vectors * factors, n)
 
     def sensitivity(self, n: int, relation: NeighboringRelation = REPLACE_ONE) -> float:
         """See `Query.sensitivity`."""
-        return covariance_sensitivity(self.row_norm, n, relation) * summation_slack(n, pairwise=False)
+        return covariance_sensitivity(self.row_norm, n, relation) * _stretched(self.differences, n, relation)
+
+
+def _stretched(differences: bool, n: int, relation: NeighboringRelation) -> float:
+    """Return what pairs and rounding stretch a sensitivity by; each shift is a sum of its own over n terms."""
+    return moved_by(differences, relation) * summation_slack(n, pairwise=False)
 
 
 def check_linear(linear: Array, d: int) -> None:

@@ -14,6 +14,7 @@ import numpy as np
 
 from privfcd import checks
 from privfcd.accounting import REPLACE_ONE, NeighboringRelation
+from privfcd.data.pairs import check_differences, moved_by, over_pairs
 from privfcd.data.queries import Array, Kind, Norm, centred, check_centre, rounding_slack
 from privfcd.moments.octaves import BINS, HIGHEST, LOWEST, largest_noise, upper_bounds
 
@@ -33,10 +34,14 @@ class OctaveHistogram:
         Number of columns.
     centre : tuple of float, optional
         Public vector that is taken off every row first.
+    differences : bool
+        Whether rows are differences of records instead, see `pairs`; twice the sensitivity. Tables ask such queries of their
+        rows in a secret order.
     """
 
     d: int
     centre: tuple[float, ...] | None = None
+    differences: bool = False
     name: ClassVar[str] = "histogram of octaves of the values and the rows' norms"
     norm: ClassVar[Norm] = "l2"
     kind: ClassVar[Kind] = "numbers"
@@ -46,9 +51,13 @@ class OctaveHistogram:
         if d != self.d:
             raise checks.refuse("d of the histogram", self.d, f"{d}, the table's number of columns")
         check_centre(self.centre, d)
+        check_differences(self.differences, self.centre)
 
     def evaluate(self, rows: Array, n: int | None = None) -> Array:
         """See `Query.evaluate`; shape (d + 1, bins), the rows' norms last; exact counts divided by n."""
+        return over_pairs(rows, self.differences, self._counts) / (n or len(rows))
+
+    def _counts(self, rows: Array) -> Array:
         rows = centred(rows, self.centre)
         scale = np.abs(rows).max(axis=1, keepdims=True)
         safe = np.where(scale > 0, scale, 1.0)
@@ -58,10 +67,9 @@ class OctaveHistogram:
         exponents = np.where(rows == 0, LOWEST, exponents)
         norm_exponents = np.where(scale > 0, np.floor(log_norms), LOWEST)
         bins = np.clip(np.hstack([exponents, norm_exponents]), LOWEST, HIGHEST).astype(np.int64) - LOWEST
-        counts = np.stack([np.bincount(column, minlength=BINS) for column in bins.T])
-        return counts / (n or len(rows))
+        return np.stack([np.bincount(column, minlength=BINS) for column in bins.T]).astype(np.float64)
 
     def sensitivity(self, n: int, relation: NeighboringRelation = REPLACE_ONE) -> float:
         """See `Query.sensitivity`."""
         moved = 2 if relation is REPLACE_ONE else 1
-        return math.sqrt(moved * (self.d + 1)) / n * rounding_slack(n, 1)
+        return math.sqrt(moved * (self.d + 1)) / n * moved_by(self.differences, relation) * rounding_slack(n, 1)

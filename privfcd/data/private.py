@@ -18,6 +18,7 @@ from dp_accounting import DpEvent, NonPrivateDpEvent, NoOpDpEvent
 
 from privfcd import checks
 from privfcd.accounting import REPLACE_ONE, Budget, EpsilonDeltaDpEvent, Ledger, NeighboringRelation, Reservation
+from privfcd.data.pairs import in_secret_order
 from privfcd.data.queries import Array, Query
 from privfcd.data.tables import read_table
 from privfcd.errors import InvalidParameter
@@ -28,6 +29,9 @@ SessionT = TypeVar("SessionT", covariant=True)
 
 _NORMS = ("l1", "l2", "linf")
 """From the largest to the smallest: a bound in one norm is a bound in all that follow."""
+
+_MOST_ROWS = 2**53
+"""Whole numbers up to here are doubles, and what is divided by them is."""
 
 _UNNAMED = itertools.count(1)
 
@@ -109,8 +113,9 @@ class PrivateTable:
     relation : dp_accounting.NeighboringRelation
         What one record's change is: replaced (default; the number of rows is public), or added or removed.
     declared_rows : int, optional
-        The public number by which sums are divided and noise is scaled. Required for added or removed records, where
-        the true number is not public, at least half of that; otherwise it is the number of rows.
+        The public number by which sums are divided and noise is scaled, at most 2⁵³. Required for added or removed records,
+        where the true number is not public, at least half of that; otherwise it is the number of rows. That it is refused
+        below, and the message, which has the true number, are for the owner only.
 
     Raises
     ------
@@ -149,7 +154,9 @@ class PrivateTable:
         table = read_table(rows, columns=columns)
         self.columns: tuple[str, ...] = table.columns
         self.n_columns = len(table.columns)
-        self.n_rows = len(table.rows) if declared_rows is None else checks.count("declared_rows", declared_rows)
+        self.n_rows = (
+            len(table.rows) if declared_rows is None else checks.count("declared_rows", declared_rows, most=_MOST_ROWS)
+        )
         if len(table.rows) > 2 * self.n_rows:
             raise InvalidParameter(
                 f"declared_rows must be at least half of the number of rows, {len(table.rows)}, got {declared_rows!r}"
@@ -285,8 +292,8 @@ class PrivateTable:
             reservation.draw(label)
         else:
             self.ledger.charge(NonPrivateDpEvent() if self.open else event, label)
-        stream = self._stream(*(self._fresh_key() if key is None else key))
-        return mechanism.release(query.evaluate(self._read(), self.n_rows), stream)
+        key = self._fresh_key() if key is None else key
+        return mechanism.release(query.evaluate(self._rows_for(query, key), self.n_rows), self._stream(*key))
 
     def select(
         self, query: Query, mechanism: GumbelMax, *, label: str | None = None, reservation: Reservation | None = None
@@ -334,8 +341,15 @@ class PrivateTable:
             self._rows, self._order = np.ascontiguousarray(self._rows[:, self._order]), None
         return self._rows
 
+    def _rows_for(self, query: Query, key: tuple[int, ...]) -> Array:
+        """Return the rows as a query is to see them: those of differences in a secret order."""
+        return in_secret_order(self._read(), query, self.noise, self._key(key))
+
     def _stream(self, *key: int) -> NoiseStream:
-        return self.noise.stream(*((_LATER_RUN + self._run, *key) if self._run else key))
+        return self.noise.stream(*self._key(key))
+
+    def _key(self, key: tuple[int, ...]) -> tuple[int, ...]:
+        return (_LATER_RUN + self._run, *key) if self._run else key
 
     def _fresh_key(self) -> tuple[int, ...]:
         name = np.frombuffer(hashlib.sha256(self.name.encode()).digest()[:16], dtype=">u4")

@@ -63,7 +63,7 @@ def release_sum(
         check_covered(NonPrivateDpEvent() if table.open else cost, reservation, label)
     for reservation in reservations:
         reservation.draw(label)
-    exact = sum(query.evaluate(table._read(), total) for table in tables)
+    exact = sum(query.evaluate(table._rows_for(query, (*key, place)), total) for place, table in enumerate(tables))
     return mechanism.release(exact, tables[0]._stream(*key))
 
 

@@ -20,6 +20,9 @@ from privfcd.mechanisms.staged import Mask, SelectionTable, SoftTable
 
 Array = NDArray[np.float64]
 
+_ORDER = 2**32 - 1
+"""Last part of the keys of orders, which no stream's key has there."""
+
 
 class NoiseStream(Protocol):
     """A live source of samples. Values and scores must be finite; scales one finite number of at least 0."""
@@ -86,6 +89,10 @@ class SimulatedNoise:
             if isinstance(part, bool) or not isinstance(part, int | np.integer) or not 0 <= part < 2**32:
                 raise checks.refuse("key", key, "whole numbers in [0, 2**32)")
         return _SimulatedStream(np.random.default_rng(np.random.SeedSequence(self.seed, spawn_key=key)))
+
+    def order(self, size: int, *key: int) -> NDArray[np.int64]:
+        """Return the permutation of this `key`, independent of the key's stream."""
+        return np.random.default_rng(np.random.SeedSequence(self.seed, spawn_key=(*key, _ORDER))).permutation(size)
 
 
 class _SimulatedStream:

@@ -11,7 +11,7 @@ import pytest
 
 from privfcd.accounting import ADD_OR_REMOVE_ONE, Budget
 from privfcd.algorithms.release import MomentsRelease, release_moments
-from privfcd.algorithms.release.plan import COVARIANCE, HISTOGRAM, MEAN, SCALES
+from privfcd.algorithms.release.plan import COVARIANCE, DIFFERENCES, HISTOGRAM, MEAN, SCALES
 from privfcd.data.private import PrivateTable
 from privfcd.errors import BudgetExceeded, InvalidParameter, InvalidTable
 from privfcd.mechanisms import SimulatedNoise
@@ -70,7 +70,8 @@ def test_rounds_by_clipping(tables: Tables, many: list[np.ndarray]) -> None:
         ({"method": "covariance"}, [HISTOGRAM, COVARIANCE]),
         ({"method": "covariance", "row_norm": 9.0, "center": True}, [HISTOGRAM, MEAN, COVARIANCE]),
         ({"method": "preconditioned", "shares": [0.5, 0.5]}, [SCALES, "round 1", "round 2"]),
-        ({"method": "preconditioned", "shares": [1.0], "center": True}, [HISTOGRAM, SCALES, MEAN, "round 1"]),
+        ({"method": "preconditioned", "shares": [1.0], "center": True}, [DIFFERENCES, "round 1"]),
+        ({"method": "preconditioned", "shares": [1.0], "center": "mean"}, [HISTOGRAM, SCALES, MEAN, "round 1"]),
     ],
 )
 def test_what_is_paid_for(tables: Tables, many: list[np.ndarray], arguments: dict[str, Any], labels: list[str]) -> None:
@@ -108,7 +109,7 @@ def test_moments_that_stay_at_the_parties(tables: Tables, many: list[np.ndarray]
 def test_a_mean_far_from_zero_is_taken_off(tables: Tables, many: list[np.ndarray]) -> None:
     far = [part + np.array([100.0, -50.0, 0.0, 7.0]) for part in many]
     for method in ("covariance", "preconditioned"):
-        release = release_moments(tables(far, budget=LARGE), method=method, center=True)
+        release = release_moments(tables(far, budget=LARGE), method=method, center="mean")
         np.testing.assert_allclose(release.moments.mean, np.vstack(far).mean(axis=0), atol=2.0)
         exact = np.cov(np.vstack(far).T, bias=True)
         assert (np.abs(np.diag(release.moments.matrix) / np.diag(exact) - 1) < 0.6).all()

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from privfcd.algorithms.release import messages, rules
-from privfcd.algorithms.release.plan import COVARIANCE, HISTOGRAM, MEAN, ROUND, SCALES
+from privfcd.algorithms.release.plan import COVARIANCE, DIFFERENCES, HISTOGRAM, MEAN, ROUND, SCALES
 from privfcd.algorithms.release.rounds import Rounds
 from privfcd.algorithms.release.settings import ReleaseSettings
 from privfcd.algorithms.release.whitening import Whitening
@@ -91,10 +91,15 @@ class ReleaseCoordinator:
         bounds, norm = self._bounds(federation, quotes, shares, rule)
         centre = self._centre(federation, quotes, bounds, rule)
         if self._settings.method == "preconditioned":
-            histogram = pooled_histogram(federation, quotes, messages.AskHistogram(SCALES, centre), len(self._columns))
+            pairs = rules.takes_differences(self._settings, quotes)
+            ask = messages.AskHistogram(DIFFERENCES, None, True) if pairs else messages.AskHistogram(SCALES, centre)
+            histogram = pooled_histogram(federation, quotes, ask, len(self._columns))
             rounds = Rounds(federation, quotes, self._columns, self._settings, centre, self._whitening)
             parts = rounds.run(histogram, [label for label in shares if label.startswith(ROUND)])
             rule |= rounds.rule
+            loud = self._loud_means(rule)
+            if loud:
+                rule["loud means"] = loud
         else:
             parts = self._covariances(federation, quotes, norm, bounds, centre, rule)
         federation.ask(messages.Finish())
@@ -105,16 +110,20 @@ class ReleaseCoordinator:
         settings, d = self._settings, len(self._columns)
         private = any(quote.private for quote in quotes)
         setup: dict[str, float] = {}
+        pairs = rules.takes_differences(settings, quotes)
+        most = rules.MOST_HISTOGRAM * (2 if pairs else 1)
+        alike, declared = rules.seen(settings, self._alike(quotes)), all(quote.bounds is not None for quote in quotes)
         for label in self._histograms(quotes):
-            setup[label] = settings.histogram_share or rules.histogram_share(self._alike(quotes), d)
-            rules.check_histogram(self._alike(quotes), d, setup[label])
-        if settings.center:
+            setup[label] = settings.histogram_share or rules.histogram_share(alike, d, most)
+            helps = rules.instead_of_histogram(alike, d, settings, declared)
+            rules.check_histogram(alike, d, setup[label], helps)
+        if settings.center and not pairs:
             setup[MEAN] = settings.mean_share if private else 0.5
         rest = 1 - math.fsum(setup.values())
         if rest <= 0:
             raise InvalidParameter(f"histogram_share and mean_share leave nothing for moments: {setup}")
         if settings.method == "preconditioned":
-            rounds = rules.round_shares(quotes, d, settings)
+            rounds = rules.round_shares(rules.seen(settings, quotes), d, settings)
             return setup | {label: share * rest for label, share in rounds.items()}
         return setup | {COVARIANCE: rest}
 
@@ -131,6 +140,8 @@ class ReleaseCoordinator:
             return []
         undeclared = any(quote.bounds is None for quote in quotes)
         if settings.method == "preconditioned":
+            if rules.takes_differences(settings, quotes):
+                return [DIFFERENCES]
             return [HISTOGRAM, SCALES] if undeclared and settings.center else [SCALES]
         return [HISTOGRAM] if undeclared and (settings.row_norm is None or settings.center) else []
 
@@ -155,7 +166,7 @@ class ReleaseCoordinator:
     ) -> tuple[float, ...] | None:
         """Return what is taken off the rows: nothing, a public vector, or the parties' released mean."""
         d = len(self._columns)
-        if not self._settings.center:
+        if not self._settings.center or rules.takes_differences(self._settings, quotes):
             return self._settings.centre
         if bounds is None:
             bounds = np.full(d, math.inf)
@@ -167,6 +178,12 @@ class ReleaseCoordinator:
         mean = (weights @ np.array([answer.values for answer in answers])) * units
         rule["mean noise sd"] = (math.hypot(*(weights * [answer.noise_sd for answer in answers])) * units).tolist()
         return tuple(mean.tolist())
+
+    def _loud_means(self, rule: dict[str, Any]) -> list[str]:
+        """Return the columns of whose scale the noise of the mean that was taken off is no small part."""
+        sds = rule.get("mean noise sd", [0.0] * len(self._columns))
+        found = zip(self._columns, sds, rule["scales"], strict=True)
+        return [column for column, sd, scale in found if sd > rules.LOUD_MEAN * scale]
 
     def _covariances(
         self,

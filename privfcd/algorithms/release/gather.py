@@ -8,7 +8,7 @@ from typing import Any
 from privfcd import checks
 from privfcd.accounting.privacy_report import PrivacyReport
 from privfcd.algorithms.inputs import checked_tables, moments_given
-from privfcd.algorithms.release.release import release_moments
+from privfcd.algorithms.release.release import doubts, release_moments
 from privfcd.moments import Moments, pooled
 
 RELEASES = ("auto", "preconditioned", "covariance", "exact")
@@ -39,6 +39,11 @@ class Gathered:
     def moments(self) -> Moments:
         """The moments of all rows."""
         return pooled(self.parts)
+
+    @property
+    def notes(self) -> list[str]:
+        """What the release itself says of its moments, see `doubts`."""
+        return doubts(self.rule)
 
 
 def gather(source: Any, release: str, **options: Any) -> Gathered:

@@ -66,10 +66,13 @@ class Charge(Empty):
 
 @dataclass(frozen=True)
 class AskHistogram:
-    """To the parties: release a histogram of octaves, with `centre` taken off. Answered by `Numbers`."""
+    """To the parties: release a histogram of octaves, with `centre` taken off, or of differences of records. Answered by
+    `Numbers`.
+    """
 
     label: str
     centre: tuple[float, ...] | None
+    differences: bool = False
 
     def payload_bytes(self) -> int:
         """Return 8 bytes a number."""
@@ -101,12 +104,15 @@ class AskMoments:
         A by which rows are multiplied first.
     centre : tuple of float, optional
         What is taken off every row before that.
+    differences : bool
+        Whether rows are differences of records; not with a row norm alone.
     """
 
     label: str
     row_norm: float | None
     linear: SparseMatrix | None
     centre: tuple[float, ...] | None
+    differences: bool = False
 
     def payload_bytes(self) -> int:
         """Return the size of the numbers."""

@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from privfcd.accounting import REPLACE_ONE, Reservation
+from privfcd.algorithms.charging import run_label
 from privfcd.algorithms.release import messages, rules
 from privfcd.algorithms.release.plan import COVARIANCE, HISTOGRAM, MEAN, TablePlan, affordable_mu, plan_tables
 from privfcd.algorithms.release.settings import ReleaseSettings
@@ -21,12 +22,15 @@ from privfcd.data.queries import ClippedMean, Query, SecondMoments
 from privfcd.data.trusted_sum import check_summable, release_sum
 from privfcd.errors import PartyFailed
 from privfcd.federation.protocol import Empty, Message
+from privfcd.federation.terms import Terms
 from privfcd.mechanisms import AnalyticGaussian, Gaussian
 from privfcd.moments import Moments, NoiseTerm
 
 Array = NDArray[np.float64]
 Answer = TypeVar("Answer")
 Maker = type[Gaussian] | type[AnalyticGaussian]
+
+RUN = "release of moments"
 
 
 class ReleaseParty:
@@ -46,6 +50,7 @@ class ReleaseParty:
         self._settings: ReleaseSettings | None = None
         self._plans: list[TablePlan] | None = None
         self._releases = 0
+        self._terms = Terms()
         self._failed = False
         self.reservations: list[Reservation] = []
         self.kept: Moments | None = None
@@ -74,13 +79,14 @@ class ReleaseParty:
     def _respond(self, message: Message) -> Message:
         match message:
             case messages.Offer():
-                return self._consider(message)
+                return self._terms.consider(self.name, message, self._consider)
             case messages.Plan():
-                return self._agree(message)
+                return self._terms.consider(self.name, message, self._agree)
             case messages.Charge():
                 return self._charge()
             case messages.AskHistogram():
-                return messages.Numbers(*self._numbers(OctaveHistogram(self._d, message.centre), message.label))
+                histogram = OctaveHistogram(self._d, message.centre, message.differences)
+                return messages.Numbers(*self._numbers(histogram, message.label))
             case messages.AskMean():
                 return messages.Numbers(*self._numbers(ClippedMean(message.bounds), MEAN))
             case messages.AskMoments():
@@ -96,8 +102,8 @@ class ReleaseParty:
         self._tables = [table.reordered(offer.columns) for table in self._tables]
         total = check_summable(self._tables)
         offer.settings.check_columns(self._d)
-        self._settings = offer.settings
-        mu = min(affordable_mu(table, offer.settings, self._label(table)) for table in self._tables)
+        self._settings, self._plans = offer.settings, None  # a plan belongs to an offer
+        mu = min(affordable_mu(table, offer.settings, run_label(RUN, table)) for table in self._tables)
         declared = [table.bounds for table in self._tables]
         bounds = None
         if all(each is not None for each in declared):
@@ -108,15 +114,17 @@ class ReleaseParty:
         """Price the plan, and ask every ledger; charge nothing."""
         if self._settings is None:
             raise PartyFailed(f"{self.name} was sent a plan before it was offered a run")
-        self._plans = plan_tables(self._tables, self._settings, message.shares, self._label(self._tables[0]))
+        self._plans = plan_tables(self._tables, self._settings, message.shares, run_label(RUN, self._tables[0]))
         for table, plan in zip(self._tables, self._plans, strict=True):
-            table.ledger.check(plan.parts, self._label(table), delta=plan.delta)
+            table.ledger.check(plan.parts, run_label(RUN, table), delta=plan.delta)
         return Empty()
 
     def _charge(self) -> Empty:
         """Charge the whole run; no row is read yet."""
-        for table, plan in zip(self._tables, self.plans, strict=True):
-            self.reservations.append(table.ledger.reserve(plan.parts, self._label(table), delta=plan.delta))
+        plans = self.plans
+        self._terms.settle(self.name)
+        for table, plan in zip(self._tables, plans, strict=True):
+            self.reservations.append(table.ledger.reserve(plan.parts, run_label(RUN, table), delta=plan.delta))
         return Empty()
 
     def _moments(self, message: messages.AskMoments) -> messages.Matrix:
@@ -129,11 +137,13 @@ class ReleaseParty:
         if all(table.open for table in self._tables) and message.row_norm is not None and linear is None:
             message = replace(message, row_norm=math.inf)
         if message.row_norm is None:
-            query = DirectionMoments(np.eye(d) if linear is None else linear, message.centre)
+            query = DirectionMoments(np.eye(d) if linear is None else linear, message.centre, message.differences)
+        elif linear is None and message.differences:
+            raise PartyFailed(f"{self.name} was asked for differences of records without a matrix to multiply them by")
         elif linear is None:
             query = SecondMoments(message.row_norm, message.centre)
         else:
-            query = LinearMoments(linear, message.row_norm, message.centre)
+            query = LinearMoments(linear, message.row_norm, message.centre, message.differences)
         answer, scale = self._release(query, AnalyticGaussian, message.label)
         return messages.Matrix.of(answer.matrix, scale)
 
@@ -201,7 +211,3 @@ class ReleaseParty:
     @property
     def _d(self) -> int:
         return self._tables[0].n_columns
-
-    def _label(self, table: PrivateTable) -> str:
-        """The run's name in the journal, which marks noise that protects nobody."""
-        return "release of moments" if table.noise.secure else "release of moments with SIMULATED noise"

@@ -21,6 +21,7 @@ from privfcd.errors import InvalidParameter
 
 HISTOGRAM = "histogram of octaves (bounds)"
 SCALES = "histogram of octaves (scales)"
+DIFFERENCES = "histogram of octaves (scales of differences of records)"
 MEAN = "mean"
 ROUND = "second moments, round"
 COVARIANCE = "second moments, clipped"
@@ -67,8 +68,9 @@ def plan_tables(
 ) -> list[TablePlan]:
     """Return the plans on tables that share their noise: the multipliers are what the smallest budget needs."""
     labels = [name for name, _ in shares]
-    if not labels or len(set(labels)) != len(labels) or abs(math.fsum(share for _, share in shares) - 1) > 1e-9:
-        raise InvalidParameter(f"shares must have different names and add up to 1, got {list(shares)}")
+    positive = all(share > 0 for _, share in shares)
+    if not positive or len(set(labels)) != len(labels) or abs(math.fsum(share for _, share in shares) - 1) > 1e-9:
+        raise InvalidParameter(f"shares must have different names, be above 0 and add up to 1, got {list(shares)}")
     if any(table.open for table in tables):
         parts = tuple(PlanPart(name, NonPrivateDpEvent(), 1) for name in labels)
         return [TablePlan(parts, dict.fromkeys(labels, 0.0), None) for _ in tables]

@@ -2,23 +2,24 @@
 
 from __future__ import annotations
 
-import warnings
-from collections.abc import Sequence
-from dataclasses import dataclass, field
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
 
 import numpy as np
 
 from privfcd import checks
+from privfcd.accounting import Reservation
 from privfcd.accounting.privacy_report import PrivacyReport
 from privfcd.algorithms.inputs import checked_tables
 from privfcd.algorithms.release.coordinator import ReleaseCoordinator
 from privfcd.algorithms.release.party import ReleaseParty
 from privfcd.algorithms.release.settings import ReleaseSettings
 from privfcd.algorithms.release.whitening import Whitening, structure_whitening
-from privfcd.algorithms.results import table_report
+from privfcd.algorithms.results import table_report, warn_when_paid
 from privfcd.data.private import PrivateTable
+from privfcd.data.second_moments import table_origin
 from privfcd.federation.local import LocalFederation
 from privfcd.moments import Moments, pooled
 
@@ -45,13 +46,21 @@ _DOUBT = (
 )
 
 
+_LOUD_MEAN = (
+    "the mean that was taken off {} has noise of more than a tenth of the column's standard deviation: it stays in the "
+    "rows, and the stated noise of the moments leaves it out. Take off public values near the mean (centre), or, where a "
+    "record is replaced, look at differences of records (center=True, method='preconditioned')"
+)
+
+
 class MomentsWarning(UserWarning):
     """Released moments look wrong by more than their noise."""
 
 
-def doubt(columns: Sequence[str]) -> str:
-    """Return in words that the released second moments of these columns cannot be right."""
-    return _DOUBT.format(", ".join(map(repr, columns)))
+def doubts(rule: Mapping[str, Any]) -> list[str]:
+    """Return in words why moments of a release with this `rule` cannot be right by their stated noise; mostly nothing."""
+    words = (("doubtful", _DOUBT), ("loud means", _LOUD_MEAN))
+    return [text.format(", ".join(map(repr, rule[key]))) for key, text in words if rule.get(key)]
 
 
 @dataclass(frozen=True, eq=False)
@@ -95,7 +104,7 @@ def release_moments(
     epsilon: float | None = None,
     delta: float | None = None,
     row_norm: float | None = None,
-    center: bool = False,
+    center: bool | str = False,
     centre: Sequence[float] | None = None,
     sum: str = "per-party",
     kind: str = "directions",
@@ -126,8 +135,11 @@ def release_moments(
     row_norm : float, optional
         For `"covariance"`: rows are shortened to this norm; public. By default the norm of the declared bounds, or what
         a histogram says that is paid for.
-    center : bool
-        Whether the parties' mean is taken off first; it is paid for. Without it means are taken to be 0.
+    center : bool or "mean"
+        Whether means are taken off. `"preconditioned"` looks at differences of records for that, in which no mean appears
+        and skewed columns are symmetric (see `privfcd.data.pairs`): a replaced record moves them twice as far, and no mean
+        is paid for. Other methods, tables whose neighbours lack a record, and `"mean"` release the parties' mean first,
+        whose noise stays in the rows. False takes means to be 0, and, for rounds, columns to be symmetric about it.
     centre : sequence of float, optional
         A public vector that is taken off instead.
     sum : str
@@ -154,6 +166,8 @@ def release_moments(
     InvalidParameter, InvalidTable
         What is wrong, and with which party.
     """
+    if whitening is not None and not callable(whitening):
+        raise checks.refuse("whitening", whitening, "a function, see Whitening, or None")
     checked = checked_tables(tables)
     opened = all(table.open for table in checked)
     why = "asked for"
@@ -187,11 +201,14 @@ def release_moments(
     outcome = coordinator.run(federation, coordinator.offer(federation))
     if not send and not opened:
         outcome.rule["row norm at each party"] = [party.facts.get("row_norm") for party in parties]
-    if "doubtful" in outcome.rule:
-        warnings.warn(doubt(outcome.rule["doubtful"]), MomentsWarning, stacklevel=2)
-    parts = outcome.parts if send else tuple(party.kept for party in parties if party.kept is not None)
+    for words in doubts(outcome.rule):
+        warn_when_paid(words, MomentsWarning)
+    found = outcome.parts if send else tuple(party.kept for party in parties if party.kept is not None)
+    parts = tuple(
+        replace(part, origins=tuple(map(table_origin, group))) for part, group in zip(found, groups, strict=True)
+    )
     reports = [
-        _report(party, index, table, settings, outcome.rule)
+        release_report(table, party.reservations[index], settings, party.plans[index].delta)
         for party, group in zip(parties, groups, strict=True)
         for index, table in enumerate(group)
     ]
@@ -204,15 +221,15 @@ def _numbers(name: str, values: Any) -> tuple[float, ...]:
     return tuple(checks.real(name, value) for value in values)
 
 
-def _report(
-    party: ReleaseParty, index: int, table: PrivateTable, settings: ReleaseSettings, rule: dict[str, Any]
+def release_report(
+    table: PrivateTable, reservation: Reservation, settings: ReleaseSettings, delta: float | None
 ) -> PrivacyReport:
+    """Return the report on one table's part in a release; `delta` is its slice's, where it has one."""
     used = ("centre",) if table.open else ("row_norm", "centre")  # exact moments are not clipped
     declared = {name: getattr(settings, name) for name in used if getattr(settings, name) is not None}
-    delta = party.plans[index].delta
     return table_report(
         table,
-        party.reservations[index],
+        reservation,
         delta=settings.delta if delta is None else delta,
         declared=declared,
         assumptions=ASSUMPTIONS + ((TRUSTED,) if settings.sum == "trusted" else ()),

@@ -35,7 +35,7 @@ class Rounds:
     columns : tuple of str
     settings : ReleaseSettings
     centre : tuple of float, optional
-        What is taken off every row.
+        What is taken off every row; None where the settings say that rows are differences of records.
     whitening : Whitening
     """
 
@@ -56,6 +56,7 @@ class Rounds:
         self._whitening = whitening
         self._weights = rules.pooled_weights(quotes)
         self._rows = sum(quote.n_rows for quote in quotes)
+        self._differences = rules.takes_differences(settings, quotes)
         self.rule: dict[str, Any] = {}
 
     def run(self, histogram: messages.Numbers, labels: list[str]) -> tuple[Moments, ...]:
@@ -96,7 +97,9 @@ class Rounds:
         answers = []
         for weights, quote in zip(np.eye(len(self._quotes)), self._quotes, strict=True):
             part = combined.moments(weights, quote.n_rows, self._columns).carried(root)
-            answers.append(Moments(part.matrix, part.rows, part.columns, part.noise, mean))
+            answers.append(
+                Moments(part.matrix, part.rows, part.columns, part.noise, mean, differences=self._differences)
+            )
         return tuple(answers)
 
     def _round(self, label: str, linear: Array, units: Array) -> Round:
@@ -104,10 +107,13 @@ class Rounds:
         d = len(self._columns)
         clipped = self._settings.kind == "clipped"
         norm = rules.CLIP_FACTOR * math.sqrt(d) if clipped else None
-        ask = messages.AskMoments(label, norm, SparseMatrix.of(linear / units[:, None]), self._centre)
+        matrix = SparseMatrix.of(linear / units[:, None])
+        ask = messages.AskMoments(label, norm, matrix, self._centre, self._differences)
         answers = expect(self._federation, ask, messages.Matrix)
         parts = np.array([a.dense(d, name) for name, a in zip(self._federation.names, answers, strict=True)])
-        return Round(linear, parts, np.array([answer.scale for answer in answers]), not clipped)
+        scales = np.array([answer.scale for answer in answers])
+        part = 1.0 if clipped else rules.part_with_directions(parts, scales, self._weights)
+        return Round(linear, parts / part, scales / part, not clipped)
 
     def _combined(self, done: list[Round], guess: Array, far: float) -> Combined:
         """Return the rounds solved near `guess`, or nearer to what they say where variances are a factor `far` from it.

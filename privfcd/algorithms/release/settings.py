@@ -11,6 +11,8 @@ from privfcd.errors import InvalidParameter
 METHODS = ("exact", "covariance", "preconditioned")
 SUMS = ("per-party", "trusted")
 ROUND_KINDS = ("directions", "clipped")
+MEAN = "mean"
+"""For `center`: take off a mean that is paid for, where differences of records would do without."""
 
 
 @dataclass(frozen=True)
@@ -22,7 +24,7 @@ class ReleaseSettings:
     epsilon: float | None = None
     delta: float | None = None
     row_norm: float | None = None
-    center: bool = False
+    center: bool | str = False
     centre: tuple[float, ...] | None = None
     sum: str = "per-party"
     kind: str = "directions"
@@ -34,9 +36,10 @@ class ReleaseSettings:
         for name, accepted in (("method", METHODS), ("sum", SUMS), ("kind", ROUND_KINDS)):
             if getattr(self, name) not in accepted:
                 raise checks.refuse(name, getattr(self, name), "one of " + ", ".join(accepted))
-        for name in ("send", "center"):
-            if not isinstance(getattr(self, name), bool):
-                raise checks.refuse(name, getattr(self, name), "True or False")
+        if not isinstance(self.send, bool):
+            raise checks.refuse("send", self.send, "True or False")
+        if not isinstance(self.center, bool) and self.center != MEAN:
+            raise checks.refuse("center", self.center, f"True, False or {MEAN!r}")
         if self.epsilon is not None:
             checks.positive("epsilon", self.epsilon)
         if self.delta is not None:
@@ -44,7 +47,7 @@ class ReleaseSettings:
         if self.row_norm is not None:
             checks.moderate("row_norm", self.row_norm)
         if self.center and self.centre is not None:
-            raise InvalidParameter("give center=True, a mean that is paid for, or a public centre, not both")
+            raise InvalidParameter("give center=True, which is paid for, or a public centre, not both")
         for value in self.centre or ():
             if abs(checks.real("centre", value)) > 1e24:
                 raise checks.refuse("centre", self.centre, "numbers of at most 1e24")
@@ -69,6 +72,10 @@ class ReleaseSettings:
         total = math.fsum(checks.positive("shares", share) for share in shares)
         if abs(total - 1) > 1e-9:
             raise InvalidParameter(f"shares must add up to 1, got {shares}, which add up to {total:g}")
+
+    def differences(self, replaced: bool) -> bool:
+        """Return whether rounds look at differences of records; `replaced`: neighbours differ in a replaced record."""
+        return self.center is True and self.method == "preconditioned" and replaced
 
     def check_columns(self, d: int) -> None:
         """Raise InvalidParameter unless the options fit `d` columns."""

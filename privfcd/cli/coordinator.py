@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -9,7 +10,7 @@ import click
 from privfcd.cli.commands import Group, option
 from privfcd.cli.interrupts import may_charge
 from privfcd.cli.options import json_option
-from privfcd.cli.output import check_apart, check_writable, print_json, say
+from privfcd.cli.output import check_apart, check_writable, jsonable, print_json, say
 
 if TYPE_CHECKING:
     from privfcd.federation.study_file import Study
@@ -139,7 +140,10 @@ def _print_study(study: Study, as_json: bool) -> None:
 
 
 def summary(name: str, found: Any) -> dict[str, Any]:
-    """Return a run as plain data."""
+    """Return a run as plain data; epsilon and delta are what the study allows each party to spend."""
+    from privfcd.reports.run import where_paid
+
+    epsilon, delta = found.model.privacy_spent_
     edges = [
         {"from": cause, "to": effect, **{key: float(value) for key, value in data.items()}}
         for cause, effect, data in found.model.causal_graph_.edges(data=True)
@@ -149,6 +153,7 @@ def summary(name: str, found: Any) -> dict[str, Any]:
         "parties": list(found.parties),
         "absent": found.absent,
         "edges": edges,
+        "privacy": {"paid": where_paid(found.model), "epsilon": jsonable(epsilon), "delta": delta},
         "questions": found.questions,
         "bytes": found.paper_bytes,
         "wire_bytes": found.wire_bytes,
@@ -158,10 +163,20 @@ def summary(name: str, found: Any) -> dict[str, Any]:
 
 
 def _print(found: Any) -> None:
+    from privfcd.reports.run import notes_of
+
     graph = found.model.causal_graph_
     say(f"Graph, number of edges: {graph.number_of_edges()}")
     for cause, effect, data in sorted(graph.edges(data=True), key=lambda edge: -abs(edge[2].get("weight", 0.0))):
         say(f"  {cause} -> {effect}" + "".join(f"  {key} {value:.4g}" for key, value in data.items()))
+    for note in notes_of(found.model):
+        say(note)
+    epsilon, delta = found.model.privacy_spent_
+    if math.isfinite(epsilon):
+        say(
+            f"Privacy: each party paid at most epsilon = {epsilon:g}, delta = {delta:g} from its own ledger, and has the "
+            "report on it"
+        )
     for name, why in found.absent.items():
         say(f"without {name}: {why}")
     say(

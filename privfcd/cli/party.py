@@ -184,6 +184,9 @@ def _log(line: str) -> None:
 
 
 def _report(desk: Desk) -> None:
+    report = desk.report()
+    if report is not None:
+        say(f"{report}\n", stderr=True)
     say(f"spent in all: {desk.ledger.spent()}; left: {desk.ledger.left() or 'nothing'}", stderr=True)
     say(f"ledger of {desk.ledger.name!r}: head {desk.ledger.head()}", stderr=True)
     if not desk.noise.secure and not desk.ledger.open:

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from privfcd import checks
 from privfcd.accounting.ledger_tools import open_ledger, show
+from privfcd.accounting.privacy_report import PrivacyReport
 from privfcd.data.private import PrivateTable
 from privfcd.data.tables import read_table
 from privfcd.engines.methods import Method, method_of
@@ -89,10 +90,7 @@ class Desk:
 
     def half(self) -> Party:
         """Return the party's half on a table made anew, whose noise streams are those of a table's first run."""
-        table = PrivateTable(
-            self.rows, self.study.columns, ledger=self.ledger, bounds=self.study.bounds, noise=self.noise
-        )
-        return self.method.party(table, self.study.parties.index(self.name))
+        return self.method.party(self._table(), self.study.parties.index(self.name))
 
     def preview(self) -> dict[str, Any]:
         """Return what the study asks of this party and what it will cost; asks the ledger, charges nothing.
@@ -122,6 +120,19 @@ class Desk:
             "left before": "no budget" if self.ledger.open else str(left or "nothing"),
             "noise": "none: exact answers" if self.ledger.open else self.noise.label,
         }
+
+    def report(self) -> PrivacyReport | None:
+        """Return what was promised to the rows for what this process charged; None where it has charged nothing.
+
+        For the owner: it is what a run of the same study in one process reports of this table.
+        """
+        reservation = self.ledger.reservation
+        return None if reservation is None else self.method.report(self._table(), reservation, self.ledger.delta)
+
+    def _table(self) -> PrivateTable:
+        return PrivateTable(
+            self.rows, self.study.columns, ledger=self.ledger, bounds=self.study.bounds, noise=self.noise
+        )
 
     def party(self, *, attempt: int = 1, log: Callable[[str], None] = lambda line: None) -> DurableParty:
         """Return the half that answers requests."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import math
 import os
 import time
 from collections.abc import Callable
@@ -10,12 +11,15 @@ from dataclasses import dataclass
 from statistics import fmean
 from typing import Any
 
+from privfcd.algorithms.results import store_privacy
 from privfcd.engines.methods import method_of
 from privfcd.engines.methods.base import OnRound, check_answer
 from privfcd.errors import PartyFailed
 from privfcd.federation.checkpoint import Checkpoint
 from privfcd.federation.remote import PartiesLost, RemoteFederation, Transport
 from privfcd.federation.study_file import Study
+
+NO_PRIVACY = "NO PRIVACY: the study has no budget. Exact statistics of the parties' rows were used, and some were sent."
 
 
 @dataclass(frozen=True, eq=False)
@@ -25,7 +29,8 @@ class StudyRun:
     Attributes
     ----------
     model : Any
-        The fitted estimator.
+        The fitted estimator. Its `privacy_spent_` is what the study allows each party to spend; `privacy_report_` is None,
+        for the parties' reports are with them (`Desk.report`).
     parties : tuple of str
         Who took part.
     absent : dict of str to str
@@ -117,6 +122,7 @@ def run_study(
                 continue
             break
         parties = tuple(kept.parties)
+    _store_privacy(model, study)
     return StudyRun(
         model=model,
         parties=parties,
@@ -127,6 +133,20 @@ def run_study(
         seconds=time.perf_counter() - began,
         seconds_a_question=fmean(federation.seconds) if federation.seconds else 0.0,
     )
+
+
+def _store_privacy(model: Any, study: Study) -> None:
+    """Note that the parties paid, from their own ledgers and no more than the study says; their reports are with them.
+
+    `privacy_report_` is None here: what noise a party's machine drew, and what is left of its budget, are its owner's.
+    """
+    store_privacy(model, None)
+    model.paid_before_ = False
+    if study.epsilon is not None:
+        model.privacy_spent_ = study.epsilon, study.delta
+        return
+    model.privacy_spent_ = math.inf, 0.0
+    model.notes_ = [*model.notes_, NO_PRIVACY]
 
 
 def _present(study: Study, missing: dict[str, str]) -> tuple[str, ...]:

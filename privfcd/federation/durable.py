@@ -1,9 +1,10 @@
 """A party that can be asked over a network: charged once, the same answer to the same question, whatever is lost.
 
 Order within one question: known already? - in turn? - as agreed? - the run is bound to the ledger - the charge is
-committed - rows are read - the noisy answer is stored - it is sent. A party that dies in between has at most paid for an
-answer that nobody got. What a party's half keeps in memory (residuals, duals) dies with it: then stored answers are
-still given, and new questions of that run are refused.
+committed - rows are read - the noisy answer is stored - it is sent. Once charged, a party's opening messages (offers,
+plans) are final: the same one gets the same answer, another one is refused; after the run's end nothing new is answered.
+A party that dies in between has at most paid for an answer that nobody got. What a party's half keeps in memory
+(residuals, duals) dies with it: then stored answers are still given, and new questions of that run are refused.
 """
 
 from __future__ import annotations
@@ -90,6 +91,7 @@ class DurableParty:
         self._answers: dict[str, bytes] = {}
         self._next = 1
         self._done: set[type] = set()
+        self._opening: dict[type, tuple[bytes, bytes]] = {}
         self._broken = self._ended = False
 
     def handle(self, data: bytes) -> bytes:
@@ -138,6 +140,8 @@ class DurableParty:
             return "gone"
         if request.run != self._run:  # nothing is charged, so that a run may be begun again
             self._restart(request.run)
+        if self._ended:
+            return "final"
         if request.sequence > self._next:
             return "behind"
         return "changed" if request.sequence < self._next else None
@@ -156,6 +160,11 @@ class DurableParty:
         if agreed is not None and agreed != request.payload:
             return self._refuse(request.id, "settings", "an offer with other settings than the study's")
         before = self._ledger.spent()
+        if self._done and kind in self._opening:  # what was agreed before the charge is final
+            asked, reply = self._opening[kind]
+            if asked != request.payload:
+                return self._refuse(request.id, "final", f"another {self._codec.name_of(message)} after the charge")
+            return self._store(request, message, ENVELOPES.encode(Answer(request.id, reply)), before)
         if kind in self._charging:
             if kind in self._done:
                 return self._refuse(request.id, "changed", "a second charge")
@@ -166,12 +175,18 @@ class DurableParty:
             first, head = not self._done, self._ledger.head()
             self._done.add(kind)
         try:
-            reply = self._party.answer(message)
-            answer = ENVELOPES.encode(Answer(request.id, self._codec.encode(reply)))
+            reply = self._codec.encode(self._party.answer(message))
+            answer = ENVELOPES.encode(Answer(request.id, reply))
         except Exception as error:
             if kind in self._charging and first:
                 self._free(binding, head)
             return self._fail(request, error)
+        if not self._done:
+            self._opening[kind] = request.payload, reply
+        return self._store(request, message, answer, before)
+
+    def _store(self, request: Request, message: Any, answer: bytes, before: Mapping[str, float]) -> bytes:
+        """Keep an answer, after a charge on disk, and return it."""
         if self._done:
             label = f"{self._scope}: answer {request.sequence}"
             try:
@@ -180,7 +195,7 @@ class DurableParty:
                 return self._fail(request, error)
         self._answers[request.id] = answer
         self._next += 1
-        self._ended = bool(self._done) and kind in self._ending
+        self._ended = bool(self._done) and type(message) in self._ending
         self._tell(request, message, before)
         return answer
 

@@ -14,7 +14,18 @@ from privfcd.errors import BudgetExceeded, InvalidParameter, InvalidTable, Party
 from privfcd.federation.wire import Codec
 
 Kind = Literal[
-    "malformed", "study", "run", "behind", "changed", "settings", "gone", "budget", "parameter", "protocol", "failed"
+    "malformed",
+    "study",
+    "run",
+    "behind",
+    "changed",
+    "settings",
+    "final",
+    "gone",
+    "budget",
+    "parameter",
+    "protocol",
+    "failed",
 ]
 WORDS: dict[str, str] = {
     "malformed": "it could not read the message",
@@ -23,6 +34,7 @@ WORDS: dict[str, str] = {
     "behind": "it was started afresh and has to be asked again from the beginning",
     "changed": "it was asked something else under this number before, or out of order",
     "settings": "it was offered other settings than the study file's",
+    "final": "it was charged for another plan, or its run is over: what was agreed is final",
     "gone": "it stopped after it was charged; what was charged stays spent, and this run cannot go on with it",
     "budget": "its budget does not allow it",
     "parameter": "its table or its ledger does not fit the study; its own log says more",

@@ -24,6 +24,13 @@ class StudyLedger(Ledger):
         The data set's.
     epsilon, delta : float or None
         The study's demand; None for a study without privacy, which an open ledger only can record.
+
+    Attributes
+    ----------
+    reservation : Reservation or None
+        What was charged, once it was.
+    delta : float or None
+        That of the slice which was charged, under an (epsilon, delta) budget.
     """
 
     def __init__(self, ledger: Ledger, epsilon: float | None, delta: float | None) -> None:
@@ -35,6 +42,7 @@ class StudyLedger(Ledger):
         super().__init__(ledger.budget, name=ledger.name, journal=ledger._journal, accountant=ledger.accountant)
         self._demand = epsilon, delta
         self.reservation: Reservation | None = None
+        self.delta: float | None = None
 
     def charge(self, event: DpEvent, label: str = "release", *, request: str = "") -> Entry:
         """Refuse: a study is paid as a whole, before any of it is answered."""
@@ -58,7 +66,7 @@ class StudyLedger(Ledger):
         if self.reservation is not None:
             raise BudgetExceeded(f"{label!r} on {self.name!r} was refused: the study was charged before")
         self._within_demand(plan, label, delta)
-        self.reservation = super().reserve(plan, label, delta=delta)
+        self.reservation, self.delta = super().reserve(plan, label, delta=delta), delta
         return self.reservation
 
     def _within_demand(self, plan: list[PlanPart] | DpEvent, label: str, delta: float | None) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -11,16 +12,18 @@ import numpy as np
 import pytest
 
 from privfcd.accounting import Budget
-from privfcd.accounting.ledger_tools import init_ledger
+from privfcd.accounting.ledger_tools import init_ledger, open_ledger
 from privfcd.data.simulate import linear_gaussian
 from privfcd.engines.desk import Desk
 from privfcd.federation.durable import DurableParty
 from privfcd.federation.study_file import Study, study_from
+from privfcd.federation.study_ledger import StudyLedger
 from privfcd.mechanisms import SimulatedNoise
 
 PARTIES = ("north", "south", "west")
 COLUMNS = tuple(f"v{j}" for j in range(5))
 EPSILON, DELTA, SEED = 2.0, 1e-6, 7
+ROWS = 800
 
 
 @dataclass
@@ -69,12 +72,23 @@ class Place:
         return {name: self.desk(study, name).party() for name in PARTIES}
 
     def spent(self, study: Study, name: str) -> float:
-        return self.desk(study, name).ledger.spent().get("epsilon", 0.0)
+        ledger = StudyLedger(open_ledger(self.ledger(name), name), study.epsilon, study.delta)
+        return ledger.spent().get("epsilon", 0.0)
+
+
+@pytest.fixture(scope="session")
+def written(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, list[Any]]:
+    """A folder with the parties' tables, and their rows."""
+    folder = tmp_path_factory.mktemp("tables")
+    _, parts = linear_gaussian(len(COLUMNS), len(PARTIES), ROWS, seed=1)
+    for name, rows in zip(PARTIES, parts, strict=True):
+        np.savetxt(folder / f"{name}.csv", rows, delimiter=",", header=",".join(COLUMNS), comments="", fmt="%.17g")
+    return folder, list(parts)
 
 
 @pytest.fixture
-def place(tmp_path: Path) -> Place:
-    _, parts = linear_gaussian(len(COLUMNS), len(PARTIES), 2500, seed=1)
-    for name, rows in zip(PARTIES, parts, strict=True):
-        np.savetxt(tmp_path / f"{name}.csv", rows, delimiter=",", header=",".join(COLUMNS), comments="", fmt="%.17g")
-    return Place(tmp_path, parts)
+def place(tmp_path: Path, written: tuple[Path, list[Any]]) -> Place:
+    folder, parts = written
+    for name in PARTIES:
+        shutil.copy(folder / f"{name}.csv", tmp_path)
+    return Place(tmp_path, [rows.copy() for rows in parts])

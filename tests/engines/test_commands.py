@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import json
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 from click.testing import CliRunner
 
 from privfcd.cli.main import cli
+from privfcd.engines.run import run_study
 from privfcd.errors import BudgetExceeded, InvalidParameter
+from privfcd.federation.study_file import read_study
 
-from .conftest import COLUMNS, DELTA, EPSILON, PARTIES, Place
+from .conftest import COLUMNS, DELTA, EPSILON, PARTIES, Place, Wire
 
 STUDY = f"""
 schema = 1
@@ -82,3 +85,20 @@ def test_what_cannot_be_is_refused_at_once(place: Place, options: list[str]) -> 
     assert early.exit_code == 2 and "at least 75" in early.output
     none = called("coordinator", "run", "--config", str(place.folder / "none.toml"), "--superlink", "h:1")
     assert isinstance(none.exception, InvalidParameter)
+
+
+def test_a_party_that_took_part_ends_with_its_report(
+    place: Place, options: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    import privfcd.engines.flower.relay as relay
+
+    study = read_study(options[0])
+
+    def listened(handle: Any, *_: Any, **__: Any) -> None:
+        halves = {name: place.desk(study, name).party() for name in PARTIES if name != "south"}
+        run_study(study, Wire({**halves, "south": SimpleNamespace(handle=handle)}))  # type: ignore[dict-item]
+
+    monkeypatch.setattr(relay, "listen", listened)
+    ended = called("party", "serve", *options, "--relay", str(place.folder / "s.sock"), "--accept")
+    assert ended.exit_code == 0 and "Privacy report for 'south'" in ended.output
+    assert "epsilon = 2 at delta = 1e-06" in ended.output and "20 of 20 x coordinate selection" in ended.output

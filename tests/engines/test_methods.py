@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -14,6 +16,7 @@ from privfcd.data.private import PrivateTable
 from privfcd.engines.methods import METHODS
 from privfcd.engines.run import run_study
 from privfcd.mechanisms import SimulatedNoise
+from privfcd.reports.run import run_summary
 
 from .conftest import COLUMNS, DELTA, EPSILON, PARTIES, SEED, Place, Wire
 
@@ -42,7 +45,8 @@ def test_the_same_bits_as_in_one_process(
 ) -> None:
     study = place.study(method, private, parameters=parameters)
     place.ledgers(EPSILON if private else None)
-    run = run_study(study, Wire(place.halves(study)))
+    desks = {name: place.desk(study, name) for name in PARTIES}
+    run = run_study(study, Wire({name: desk.party() for name, desk in desks.items()}))
     tables = [
         PrivateTable(
             rows,
@@ -60,6 +64,16 @@ def test_the_same_bits_as_in_one_process(
     if private:
         assert {place.spent(study, name) for name in PARTIES} == {table.ledger.spent()["epsilon"] for table in tables}
     assert run.wire_bytes > run.paper_bytes > 0
+    # what is promised is the same too: each owner has the report, and the coordinator what the study allows
+    for name, report in zip(PARTIES, local.privacy_report_, strict=True):
+        own = desks[name].report()
+        assert own is not None and own.head
+        assert replace(own, head="") == replace(report, head="")
+    assert run.model.privacy_report_ is None and not run.model.paid_before_
+    assert run.model.privacy_spent_ == ((EPSILON, DELTA) if private else (math.inf, 0.0))
+    assert run.model.privacy_spent_ >= local.privacy_spent_
+    assert any(note.startswith("NO PRIVACY") for note in run.model.notes_) != private
+    assert run_summary(run.model, 1.0)["privacy"]["paid"] == "at the parties"
 
 
 def test_all_methods_are_compared() -> None:

@@ -13,6 +13,8 @@ from privfcd.errors import BudgetExceeded, InvalidParameter, InvalidTable
 from privfcd.federation.study_file import read_study, study_from
 from privfcd.federation.study_ledger import StudyLedger
 
+from .conftest import ROWS
+
 GOOD: dict[str, Any] = {
     "schema": 1,
     "name": "trial",
@@ -90,7 +92,7 @@ def test_a_party_sees_what_it_will_cost_and_pays_nothing_for_it(place: Any) -> N
     place.ledgers()
     shown = place.desk(study, "south").preview()
     assert (shown["epsilon"], shown["delta"], shown["party"]) == (2.0, 1e-6, "south")
-    assert "simulated" in shown["noise"] and shown["rows (public)"] == 2500
+    assert "simulated" in shown["noise"] and shown["rows (public)"] == ROWS
     assert place.spent(study, "south") == 0
 
 

@@ -1,14 +1,15 @@
 """A coordinator as a ServerApp's process: it starts a run, asks the nodes of it, and ends it.
 
 The SuperLink must run with `--isolation process` (it then starts no app code of its own) and, outside of one's own
-machine, with a secret that says who may be a coordinator (`--superexec-auth-secret-file`).
+machine, with a secret that says who may be a coordinator (`--superexec-auth-secret-file`) and with node keys
+(`--enable-supernode-auth`): a coordinator believes the nodes that are registered under its parties' names, and no others.
 """
 
 from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
@@ -58,6 +59,8 @@ class FlowerTransport:
         self._log = log
         self._nodes: dict[str, int] = {}
         self._study = ""
+        self._strangers: set[int] = set()
+        self._mentioned: set[int] = set()
 
     def __enter__(self) -> Self:
         import httpx
@@ -84,17 +87,18 @@ class FlowerTransport:
         self._grid.close()
 
     def find(self, study: str, names: Sequence[str], timeout: float) -> Mapping[str, str]:
-        """Find which node is which party, by asking; return what is wrong with those that were not found.
+        """Find which node is which party; return what is wrong with those that were not found.
 
-        A node that its operator registered under a name must answer with that name. Two nodes with one name are both
-        refused.
+        A party is the node that the SuperLink's operator registered under its name, and that answers with this name: its
+        key says who it is. Nodes of other names and of none are not asked and not believed; two of one name are both
+        refused. Without TLS, on this machine, nodes have no keys, and one without a name is believed.
         """
         self._study = study
         deadline = time.monotonic() + timeout
-        why = dict.fromkeys(names, "no node of that name has come forward")
+        why = dict.fromkeys(names, "no node that is registered under that name has come forward")
         while True:
             found: dict[str, list[int]] = {}
-            for number, name in self._greeted(study).items():
+            for number, name in self._greeted(study, why).items():
                 found.setdefault(name, []).append(number)
             for name, nodes in found.items():
                 if name in why and len(nodes) == 1:
@@ -103,6 +107,8 @@ class FlowerTransport:
                     self._log(f"{name} is there")
                 elif name in why:
                     why[name] = "several nodes claim to be it"
+            if why:
+                self._tell_strangers()
             if not why or time.monotonic() > deadline:
                 return why
             time.sleep(4 * self._poll)
@@ -134,16 +140,30 @@ class FlowerTransport:
             if len(answers) < len(requests):
                 time.sleep(4 * self._poll)
 
-    def _greeted(self, study: str) -> dict[int, str]:
-        """Ask nodes that are nobody yet who they are; return the names of those that are parties of this study."""
-        unknown = {node.node_id: node for node in self._grid.get_nodes() if node.node_id not in self._nodes.values()}
+    def _greeted(self, study: str, wanted: Collection[str]) -> dict[int, str]:
+        """Ask nodes that may be one of the wanted parties who they are; return the names of those that are."""
+        known = set(self._nodes.values())
+        online = {node.node_id: node.name for node in self._grid.get_nodes() if node.node_id not in known}
+        nameless = {number for number, name in online.items() if not name}
+        self._strangers = set() if self._superlink.insecure else nameless
+        asked = {number for number, name in online.items() if name in wanted} | (nameless - self._strangers)
         names = {}
-        for number, answer in self._ask(dict.fromkeys(unknown, HELLO + study.encode()), 120 * self._poll).items():
+        for number, answer in self._ask(dict.fromkeys(asked, HELLO + study.encode()), 120 * self._poll).items():
             if answer.startswith(HELLO):
                 name = answer[len(HELLO) :].decode(errors="replace")
-                if unknown[number].name in ("", name):
+                if online[number] in ("", name):
                     names[number] = name
         return names
+
+    def _tell_strangers(self) -> None:
+        """Say once how many nodes are passed over for they have no name."""
+        if self._strangers - self._mentioned:
+            self._log(
+                f"nodes without a registered name, which are not believed: {len(self._strangers)}. The SuperLink must run "
+                "with --enable-supernode-auth, and know each party's key by the party's name (flwr supernode register KEY "
+                "--name PARTY)"
+            )
+            self._mentioned |= self._strangers
 
     def _ask(self, bodies: Mapping[int, bytes], timeout: float) -> dict[int, bytes]:
         from flwr.app import ConfigRecord, Message, RecordDict

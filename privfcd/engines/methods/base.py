@@ -10,6 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from privfcd import checks
+from privfcd.accounting import Reservation
+from privfcd.accounting.privacy_report import PrivacyReport
 from privfcd.algorithms.base import Estimator
 from privfcd.algorithms.release import messages as release_messages
 from privfcd.algorithms.release.settings import ReleaseSettings
@@ -48,6 +50,9 @@ class Method(Protocol):
 
     def run(self, federation: Federation, on_round: OnRound | None = None) -> Any:
         """Run the coordinator's half and return the fitted estimator."""
+
+    def report(self, table: PrivateTable, reservation: Reservation, delta: float | None) -> PrivacyReport:
+        """Return the report on one party's table for its owner; `delta` is that of the slice that was charged."""
 
 
 def estimator_of(kind: type[Estimator], study: Study, without: tuple[str, ...] = ()) -> Any:

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from privfcd.accounting import Reservation
+from privfcd.accounting.privacy_report import PrivacyReport
 from privfcd.algorithms.base import Estimator
 from privfcd.algorithms.peri.own_moments import OwnRounds as PlannedRounds
 from privfcd.algorithms.peri.own_moments import planned_rounds, released
 from privfcd.algorithms.release import messages as release_messages
 from privfcd.algorithms.release.coordinator import ReleaseCoordinator
 from privfcd.algorithms.release.party import ReleaseParty
+from privfcd.algorithms.release.release import release_report
+from privfcd.algorithms.release.settings import ReleaseSettings
 from privfcd.algorithms.release.whitening import structure_whitening
 from privfcd.algorithms.rounds import expect
 from privfcd.data.private import PrivateTable
@@ -16,6 +20,7 @@ from privfcd.engines.methods.base import centred, release_settings
 from privfcd.errors import PartyFailed
 from privfcd.federation.protocol import Empty, Federation, Message
 from privfcd.federation.study_file import Study
+from privfcd.federation.terms import Terms
 from privfcd.moments import Moments
 
 
@@ -52,6 +57,10 @@ class OneCovariance:
         coordinator = ReleaseCoordinator(self._settings, self._columns, structure_whitening)
         coordinator.run(federation, coordinator.offer(federation))
 
+    def report(self, table: PrivateTable, reservation: Reservation, delta: float | None) -> PrivacyReport:
+        """See `FirstStage.report`."""
+        return release_report(table, reservation, self._settings, delta)
+
 
 class OwnRoundsParty:
     """Releases moments to itself by rounds that look at its own table only.
@@ -67,6 +76,7 @@ class OwnRoundsParty:
         self._table = table
         self._index = index
         self._planned: list[PlannedRounds] = []
+        self._terms = Terms()
         self._charged = False
         self.kept: Moments | None = None
 
@@ -79,14 +89,9 @@ class OwnRoundsParty:
         """See `Party.answer`."""
         match message:
             case own_release_messages.Offer():
-                self._planned = planned_rounds(
-                    [self._table.reordered(message.columns)],
-                    epsilon=message.epsilon,
-                    delta=message.delta,
-                    center=message.center,
-                    first=self._index,
-                )
+                return self._terms.consider(self.name, message, self._consider)
             case own_release_messages.Charge() if self._planned:
+                self._terms.settle(self.name)
                 for run in self._planned:
                     run.coordinator.charge(run.alone)
                 self._charged = True
@@ -95,6 +100,16 @@ class OwnRoundsParty:
                 self._charged = False
             case _:
                 raise PartyFailed(f"{self.name} was not asked for {type(message).__name__} in turn")
+        return Empty()
+
+    def _consider(self, offer: own_release_messages.Offer) -> Empty:
+        self._planned = planned_rounds(
+            [self._table.reordered(offer.columns)],
+            epsilon=offer.epsilon,
+            delta=offer.delta,
+            center=offer.center,
+            first=self._index,
+        )
         return Empty()
 
 
@@ -118,3 +133,8 @@ class OwnRounds:
         """See `FirstStage.run`."""
         for message in (self._offer, own_release_messages.Charge(), own_release_messages.Release()):
             expect(federation, message, Empty)
+
+    def report(self, table: PrivateTable, reservation: Reservation, delta: float | None) -> PrivacyReport:
+        """See `FirstStage.report`."""
+        settings = ReleaseSettings(method="preconditioned", epsilon=self._offer.epsilon, delta=self._offer.delta)
+        return release_report(table, reservation, settings, delta)

@@ -11,6 +11,8 @@ from types import ModuleType
 from typing import Any, Protocol
 
 from privfcd import checks
+from privfcd.accounting import Reservation
+from privfcd.accounting.privacy_report import PrivacyReport
 from privfcd.algorithms.fed_bnsl import FedBNSL
 from privfcd.algorithms.fed_bnsl import messages as fed_bnsl_messages
 from privfcd.algorithms.fed_bnsl.coordinator import FedBNSLCoordinator
@@ -19,7 +21,7 @@ from privfcd.algorithms.peri import IPERI, PERI
 from privfcd.algorithms.peri import messages as peri_messages
 from privfcd.algorithms.peri.coordinator import PERICoordinator
 from privfcd.algorithms.peri.party import PERIParty
-from privfcd.algorithms.results import store_graph
+from privfcd.algorithms.results import EXACT, store_graph, store_released
 from privfcd.algorithms.rounds import history_rows
 from privfcd.data.private import PrivateTable
 from privfcd.engines.methods.base import OnRound, estimator_of
@@ -29,6 +31,8 @@ from privfcd.federation.protocol import Empty, Federation, Message, Party
 from privfcd.federation.study_file import Study
 from privfcd.federation.wire import Codec, module_messages
 from privfcd.moments import Moments
+
+STAYED = "the noisy answers that it was made from stayed with the parties, so that they cannot be noised again here"
 
 
 class KeepingParty(Party, Protocol):
@@ -54,6 +58,9 @@ class FirstStage(Protocol):
 
     def run(self, federation: Federation) -> None:
         """Run the coordinator's half."""
+
+    def report(self, table: PrivateTable, reservation: Reservation, delta: float | None) -> PrivacyReport:
+        """See `Method.report`: all that a party pays is this stage."""
 
 
 class SecondStage(Protocol):
@@ -124,8 +131,13 @@ class Kept:
         """See `Method.run`."""
         self._first.run(federation)
         model = self._second.run(federation, on_round)
+        store_released(model, otherwise=STAYED if self._study.private else EXACT)
         model.bytes_exchanged_ = federation.bytes_exchanged
         return model
+
+    def report(self, table: PrivateTable, reservation: Reservation, delta: float | None) -> PrivacyReport:
+        """See `Method.report`."""
+        return self._first.report(table, reservation, delta)
 
 
 class FedBNSLStage:

@@ -7,10 +7,13 @@ from typing import Any
 
 import numpy as np
 
+from privfcd.accounting import Reservation
+from privfcd.accounting.privacy_report import PrivacyReport
 from privfcd.algorithms.base import Estimator
 from privfcd.algorithms.release import messages
 from privfcd.algorithms.release.coordinator import ReleaseCoordinator
 from privfcd.algorithms.release.party import ReleaseParty
+from privfcd.algorithms.release.release import release_report
 from privfcd.algorithms.release.whitening import structure_whitening
 from privfcd.data.private import PrivateTable
 from privfcd.engines.methods.base import OnRound, estimator_of, release_settings
@@ -67,3 +70,7 @@ class Released:
         self._model.fit(list(outcome.parts))
         self._model.bytes_exchanged_ = federation.bytes_exchanged
         return self._model
+
+    def report(self, table: PrivateTable, reservation: Reservation, delta: float | None) -> PrivacyReport:
+        """See `Method.report`."""
+        return release_report(table, reservation, self._settings, delta)

@@ -7,11 +7,11 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from privfcd import checks
+from privfcd.accounting import Reservation
+from privfcd.accounting.privacy_report import PrivacyReport
 from privfcd.algorithms.fed_sparse import FedSparseBNSL, messages
-from privfcd.algorithms.fed_sparse.coordinator import FedSparseCoordinator
+from privfcd.algorithms.fed_sparse.estimator import run_report
 from privfcd.algorithms.fed_sparse.party import FedSparseParty
-from privfcd.algorithms.results import store_graph, store_released
-from privfcd.algorithms.rounds import history_rows
 from privfcd.data.losses import HuberLoss, Loss, SquaredLoss
 from privfcd.data.private import PrivateTable
 from privfcd.engines.methods.base import OnRound, estimator_of
@@ -53,11 +53,9 @@ class FedSparse:
 
     def run(self, federation: Federation, on_round: OnRound | None = None) -> FedSparseBNSL:
         """See `Method.run`."""
-        coordinator = FedSparseCoordinator(self._settings, self._study.columns)
-        records = coordinator.run(federation, coordinator.offer(federation), on_round)
-        store_graph(self._model, coordinator.weights, self._settings.threshold, self._study.columns)
-        store_released(self._model, rounds=coordinator.late_rounds)
-        self._model.notes_ = coordinator.notes
-        self._model.history_ = history_rows(records)
-        self._model.bytes_exchanged_ = federation.bytes_exchanged
+        self._model._run_over(federation, self._settings, self._study.columns, on_round)
         return self._model
+
+    def report(self, table: PrivateTable, reservation: Reservation, delta: float | None) -> PrivacyReport:
+        """See `Method.report`."""
+        return run_report(table, reservation, self._settings, delta)

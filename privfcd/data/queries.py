@@ -256,6 +256,9 @@ def gradient_sums(columns: Array, residual: Array, clips: Array) -> Array:
     limits = clips[:, None]
     with np.errstate(over="ignore", invalid="ignore"):
         terms = np.clip(columns * -residual, -limits, limits)
+        sums = np.asarray(terms.sum(axis=1))
+    if np.isfinite(sums).all():
+        return sums
     return np.asarray(np.nan_to_num(terms, nan=0.0).sum(axis=1))  # 0 * inf of an absurd record counts as 0
 
 

@@ -12,7 +12,8 @@ from privfcd.data.private import PrivateTable
 from privfcd.data.queries import SecondMoments
 from privfcd.errors import InvalidParameter
 from privfcd.mechanisms import AnalyticGaussian
-from privfcd.moments import Moments, NoiseTerm
+from privfcd.moments import Moments, NoiseTerm, Origin
+from privfcd.moments.origins import origin_of
 
 
 def table_moments(
@@ -43,7 +44,7 @@ def table_moments(
     """
     if table.open:
         answer = table.release(SecondMoments(math.inf, centre), AnalyticGaussian(0.0))
-        return Moments(answer.matrix, table.n_rows, table.columns, (), _mean(centre))
+        return Moments(answer.matrix, table.n_rows, table.columns, (), _mean(centre), (table_origin(table),))
     if row_norm is None:
         if table.bounds is None:
             raise InvalidParameter(f"row_norm must be given for {table.name!r}, which declares no bounds, got None")
@@ -60,7 +61,13 @@ def table_moments(
         reservation.close("released")
     else:
         answer = table.release(query, mechanism)
-    return Moments(answer.matrix, table.n_rows, table.columns, (NoiseTerm(answer.scale),), _mean(centre))
+    noise = (NoiseTerm(answer.scale),)
+    return Moments(answer.matrix, table.n_rows, table.columns, noise, _mean(centre), (table_origin(table),))
+
+
+def table_origin(table: PrivateTable) -> Origin:
+    """Return what stands before the moments that a table releases: noise of its own source, or none where it is open."""
+    return origin_of(table.name, noisy=not table.open, secure=table.noise.secure)
 
 
 def _mean(centre: tuple[float, ...] | None) -> np.ndarray | None:

@@ -39,7 +39,7 @@ METHODS = {
 }
 """Names of the methods, and their classes in `privfcd.algorithms`."""
 
-_OF_TABLES = ("epsilon", "delta", "bounds", "noise", "names", "ledgers", "center")
+_OF_TABLES = ("epsilon", "delta", "bounds", "noise", "names", "ledgers", "center", "columns", "drop")
 """What says how tables are read and paid for, and has no meaning for moments that were released before."""
 
 
@@ -55,7 +55,10 @@ class Learner(Protocol):
     privacy_report_ : list of PrivacyReport or None
         One for each party.
     privacy_spent_ : tuple of float
-        (epsilon, delta) that holds for every party.
+        (epsilon, delta) that holds for every party, for what it released for this result; epsilon is inf where one has no
+        privacy. Of simulated noise it is what would hold with secure noise of the same scale: see the reports. (0, 0)
+        after a fit to noisy moments without reports: the fit cost nothing, and what their release promised is in its own
+        reports.
     bytes_exchanged_ : int
     feature_names_in_, n_features_in_
         As in scikit-learn.
@@ -102,6 +105,8 @@ def learn(
     on_round: Callable[[RoundRecord], None] | None = None,
     center: bool | None = None,
     log1p: bool = False,
+    columns: Sequence[str] | None = None,
+    drop: Sequence[str] = (),
     **parameters: Any,
 ) -> Learner:
     """Learn one causal graph from the tables of several parties, or from moments that were released before.
@@ -139,6 +144,11 @@ def learn(
         it.
     log1p : bool
         Whether every value is replaced by log(1 + x) first: a public transformation of each record on its own.
+    columns : sequence of str, optional
+        The columns to take of every source, in this order: the cells of others are not looked at. Public. For arrays, which
+        have no names, these are the names of all columns.
+    drop : sequence of str
+        Columns to leave out of every source, such as an identifier or a date; their cells are not looked at. Public.
     **parameters
         Of the method's class. See `privfcd.planning.plan_run` for what those left out resolve to, and what a run would cost.
 
@@ -166,7 +176,7 @@ def learn(
     if not isinstance(private, bool):
         raise checks.refuse("private", private, "True or False")
     of_tables: dict[str, Any] = {"epsilon": epsilon, "delta": delta, "bounds": bounds, "noise": noise, "names": names}
-    of_tables.update(ledgers=ledgers, center=center)
+    of_tables.update(ledgers=ledgers, center=center, columns=columns, drop=drop or None)
     from privfcd.data.private import PrivateTable
 
     released = given_moments(sources)
@@ -183,9 +193,9 @@ def learn(
     _check_parameters(method, kind, parameters)
     ready = [isinstance(source, PrivateTable) for source in sources]
     if all(ready):
-        if any(given is not None for given in (bounds, noise, names, ledgers)) or not private or log1p:
+        if any(given is not None for given in (bounds, noise, names, ledgers, columns)) or not private or log1p or drop:
             raise InvalidParameter(
-                "bounds, noise, names, ledgers, private and log1p belong to the PrivateTables that were given"
+                "bounds, noise, names, ledgers, private, log1p, columns and drop belong to the PrivateTables that were given"
             )
         model = made(kind, center, {**parameters, "epsilon": epsilon, "delta": delta})
         return model.fit(list(sources), **extra)
@@ -201,6 +211,8 @@ def learn(
         names=names,
         ledgers=ledgers,
         log1p=log1p,
+        columns=columns,
+        drop=drop,
     )
     if ledgers is not None:
         parameters.update(epsilon=epsilon, delta=delta)

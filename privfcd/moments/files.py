@@ -22,10 +22,14 @@ from privfcd import checks
 from privfcd.accounting.privacy_report import PrivacyReport, ReportedPart
 from privfcd.errors import InvalidParameter
 from privfcd.moments.noise_law import NoiseTerm
+from privfcd.moments.origins import Origin, origin_of
 from privfcd.moments.second_moments import Moments, pooled
 from privfcd.whole_files import write_whole
 
-FORMAT, VERSION = "privfcd moments", 1
+FORMAT, VERSION = "privfcd moments", 2
+READ = (1, 2)
+"""Versions that are read. Those of version 1 do not say whose moments have noise: their reports are asked."""
+
 _HEADER = "header"
 _NUMBERS = ("epsilon", "delta", "rho", "pure_epsilon")
 
@@ -98,6 +102,8 @@ def save_moments(
         "columns": list(parts[0].columns),
         "rows": [part.rows for part in parts],
         "terms": [len(part.noise) for part in parts],
+        "origins": [[[origin.party, origin.noise] for origin in part.origins] for part in parts],
+        "differences": [part.differences for part in parts],
         "privacy_report": [report.as_dict() for report in privacy_report],
         "rule": _plain(dict(rule or {})),
     }
@@ -137,19 +143,20 @@ def load_moments(path: str | os.PathLike[str]) -> StoredMoments:
         header = json.loads(arrays[_HEADER].tobytes().decode())
         if header["format"] != FORMAT:
             raise InvalidParameter(f"path {str(target)!r} is not a file of moments: its format is {header['format']!r}")
-        if header["version"] != VERSION:
+        if header["version"] not in READ:
             raise InvalidParameter(
-                f"path {str(target)!r} is of version {header['version']!r}, and this privfcd reads version {VERSION}"
+                f"path {str(target)!r} is of version {header['version']!r}, and this privfcd reads versions up to {VERSION}"
             )
-        parts = tuple(_part(arrays, p, header) for p in range(len(header["rows"])))
+        if not header["rows"]:
+            raise InvalidParameter(f"path {str(target)!r} holds no moments")
         reports = [_report(each) for each in header["privacy_report"]]
+        origins = _origins(header, reports)
+        parts = tuple(_part(arrays, p, header, origins[p]) for p in range(len(header["rows"])))
         rule = dict(header["rule"])
     except InvalidParameter:
         raise
-    except (KeyError, TypeError, ValueError, AttributeError) as error:
+    except (LookupError, TypeError, ValueError, AttributeError) as error:
         raise InvalidParameter(f"path {str(target)!r} is not a file of moments, or damaged: {error!r}") from error
-    if not parts:
-        raise InvalidParameter(f"path {str(target)!r} holds no moments")
     return StoredMoments(parts, reports, rule)
 
 
@@ -159,7 +166,29 @@ def _checked_path(path: str | os.PathLike[str]) -> Path:
     return Path(path)
 
 
-def _part(arrays: Mapping[str, NDArray[Any]], p: int, header: Mapping[str, Any]) -> Moments:
+def _origins(header: Mapping[str, Any], reports: Sequence[PrivacyReport]) -> list[tuple[Origin, ...]]:
+    """Return whose rows each part is of; `Moments` itself puts right what its noise contradicts.
+
+    A file of version 1 says so by its reports alone: one for each part, or all for the only part, a sum over their tables.
+    """
+    number = len(header["rows"])
+    if header["version"] > 1:
+        stored = [tuple(Origin(party, noise) for party, noise in part) for part in header["origins"]]
+        if len(stored) != number or not all(stored):
+            raise ValueError(f"origins of {len(stored)} parts, expected {number}, each with one at least")
+        return stored
+    said = [
+        origin_of(report.party, noisy=not (math.isinf(report.epsilon) and math.isinf(report.rho)), secure=report.secure)
+        for report in reports
+    ]
+    if len(said) == number:
+        return [(origin,) for origin in said]
+    return [tuple(said)] if number == 1 else [()] * number
+
+
+def _part(
+    arrays: Mapping[str, NDArray[Any]], p: int, header: Mapping[str, Any], origins: tuple[Origin, ...]
+) -> Moments:
     noise = []
     for t in range(header["terms"][p]):
         sd = np.asarray(arrays[f"{p}.noise.{t}.sd"], dtype=np.float64)
@@ -170,6 +199,8 @@ def _part(arrays: Mapping[str, NDArray[Any]], p: int, header: Mapping[str, Any])
         tuple(str(name) for name in header["columns"]),
         tuple(noise),
         arrays.get(f"{p}.mean"),
+        origins,
+        header["differences"][p] if "differences" in header else False,
     )
 
 

@@ -46,6 +46,11 @@ class NoiseTerm:
         """Whether E has the analytic Gaussian mechanism's law."""
         return np.ndim(self.sd) == 0
 
+    @property
+    def present(self) -> bool:
+        """Whether there is any noise."""
+        return bool(np.any(self.sd)) and (self.carry is None or bool(np.any(self.carry)))
+
     def check(self, d: int) -> None:
         """Raise InvalidParameter unless the term fits a (d, d) matrix."""
         for name, value in (("noise sd", self.sd), ("noise carry", self.carry)):

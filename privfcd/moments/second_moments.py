@@ -14,6 +14,7 @@ from privfcd import checks
 from privfcd.errors import InvalidParameter
 from privfcd.markup import card, table
 from privfcd.moments.noise_law import NoiseTerm, merged
+from privfcd.moments.origins import NONE, Origin, check_once, origins_text, settled
 
 Array = NDArray[np.float64]
 
@@ -34,6 +35,11 @@ class Moments:
         The law of the noise, a sum of independent terms; empty for exact moments.
     mean : ndarray of shape (d,), optional
         What was taken off the rows, itself exact or released.
+    origins : tuple of Origin
+        The parties whose rows these are, and what stands before each: moments without noise that were pooled with noisy ones
+        protect nobody, whatever noise the sum has. By default one party without a name, exact where there is no noise.
+    differences : bool
+        Whether the rows are differences of records over sqrt(2), in which no mean appears.
     """
 
     matrix: Array
@@ -41,6 +47,8 @@ class Moments:
     columns: tuple[str, ...]
     noise: tuple[NoiseTerm, ...] = ()
     mean: Array | None = None
+    origins: tuple[Origin, ...] = ()
+    differences: bool = False
 
     def __post_init__(self) -> None:
         d = len(self.columns)
@@ -55,11 +63,21 @@ class Moments:
         if self.mean is not None and (self.mean.shape != (d,) or not np.isfinite(self.mean).all()):
             raise InvalidParameter(f"mean must be {d} finite numbers, got shape {self.mean.shape}")
         checks.count("rows", self.rows)
+        if not isinstance(self.differences, bool):
+            raise checks.refuse("differences", self.differences, "True or False")
+        if not isinstance(self.origins, tuple) or not all(isinstance(origin, Origin) for origin in self.origins):
+            raise checks.refuse("origins", self.origins, "a tuple of Origin, one for each party")
+        object.__setattr__(self, "origins", settled(self.origins, any(term.present for term in self.noise)))
 
     @property
     def exact(self) -> bool:
-        """Whether there is no noise."""
+        """Whether there is no noise at all; see `protected` for what that says of each party."""
         return not self.noise
+
+    @property
+    def protected(self) -> bool:
+        """Whether there is noise in every party's moments; the law of a sum does not say so."""
+        return all(origin.noise != NONE for origin in self.origins)
 
     @cached_property
     def noise_sd(self) -> Array | None:
@@ -86,10 +104,16 @@ class Moments:
             ("matrix", f"{d} x {d}"),
             ("rows (public)", self.rows),
             ("noise", noise),
-            ("mean", "not taken off" if self.mean is None else "taken off first"),
+            ("parties", origins_text(self.origins)),
+            ("mean", self._mean_words()),
             ("columns", ", ".join(self.columns[:30]) + (f" and {d - 30} more" if d > 30 else "")),
         ]
         return card("Second moments", table(facts))
+
+    def _mean_words(self) -> str:
+        if self.differences:
+            return "not in them: they are of differences of records"
+        return "not taken off" if self.mean is None else "taken off first"
 
     def noise_draw(self, generator: np.random.Generator) -> Array:
         """Return one draw of the stated noise, symmetric, shape (d, d); zeros for exact moments."""
@@ -113,6 +137,8 @@ class Moments:
             self.columns if columns is None else tuple(columns),
             tuple(term.carried(linear) for term in self.noise),
             None if self.mean is None else linear @ self.mean,
+            self.origins,
+            self.differences,
         )
 
     def repaired(self, floor: float = 0.0) -> Moments:
@@ -162,7 +188,8 @@ class Moments:
 def pooled(parts: Sequence[Moments]) -> Moments:
     """Return the moments of all parties' rows together, weighted by their numbers of rows.
 
-    Means must be the same or absent. Noise of different parties is independent.
+    Means must be the same or absent. Noise of different parties is independent. The `origins` of all are kept: where one
+    party's moments are exact, so is its part of the sum.
 
     Parameters
     ----------
@@ -172,21 +199,50 @@ def pooled(parts: Sequence[Moments]) -> Moments:
     Raises
     ------
     InvalidParameter
-        There are no moments, or their columns or means do not agree.
+        There are no moments, their columns or means do not agree, or a party is there twice (`check_different`).
     """
     if not parts:
         raise InvalidParameter("parts must hold at least one Moments, got none")
+    check_different(parts)
     first = parts[0]
     for part in parts[1:]:
         if part.columns != first.columns:
             raise InvalidParameter(f"columns must agree, got {part.columns} and {first.columns}")
+        if part.differences != first.differences:
+            raise InvalidParameter("moments of differences of records cannot be pooled with moments of the records")
         if not np.array_equal(_or_zero(part.mean, first), _or_zero(first.mean, first)):
             raise InvalidParameter("means must agree before moments can be pooled")
     rows = sum(part.rows for part in parts)
     shares = [part.rows / rows for part in parts]
     matrix = sum((share * part.matrix for share, part in zip(shares, parts, strict=True)), np.zeros_like(first.matrix))
     noise = merged([term.scaled(share) for share, part in zip(shares, parts, strict=True) for term in part.noise])
-    return Moments((matrix + matrix.T) / 2, rows, first.columns, noise, first.mean)
+    origins = tuple(origin for part in parts for origin in part.origins)
+    return Moments((matrix + matrix.T) / 2, rows, first.columns, noise, first.mean, origins, first.differences)
+
+
+def check_different(parts: Sequence[Moments]) -> None:
+    """Refuse moments that are not of different parties, as far as they say: their noises would not be what the sum states.
+
+    A party is known by its name in `Moments.origins`, and noisy moments by their numbers, which no other release has. Two
+    releases of one table that were made by hand, without names, cannot be told from those of two parties, nor can rows that
+    were released under two names.
+
+    Raises
+    ------
+    InvalidParameter
+        A name occurs twice, or the same noisy moments do.
+    """
+    check_once(origin.party for part in parts for origin in part.origins)
+    alike: dict[tuple[int, float], list[Moments]] = {}
+    for place, part in enumerate(parts):
+        if part.exact:
+            continue
+        before = alike.setdefault((part.rows, float(part.matrix[0, 0])), [])
+        if any(np.array_equal(part.matrix, other.matrix) for other in before):
+            raise InvalidParameter(
+                f"moments {place + 1} are given twice: one noise would count as two, and the rows too"
+            )
+        before.append(part)
 
 
 def _or_zero(mean: Array | None, like: Moments) -> Array:

@@ -358,7 +358,7 @@ def test_add_or_remove_holds_for_the_tables_that_differ_in_one_record() -> None:
     [
         {"relation": ADD_OR_REMOVE_ONE},
         {"declared_rows": 40},
-        *({"relation": ADD_OR_REMOVE_ONE, "declared_rows": wrong} for wrong in (0, -1, 2.5, True)),
+        *({"relation": ADD_OR_REMOVE_ONE, "declared_rows": wrong} for wrong in (0, -1, 2.5, True, 2**53 + 1, 10**400)),
     ],
     ids=str,
 )

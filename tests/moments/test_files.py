@@ -82,7 +82,10 @@ def test_files_that_hold_no_moments_are_refused(tmp_path: Path) -> None:
     ("changes", "message"),
     [
         ({"format": "other"}, "its format is 'other'"),
-        ({"version": 2}, "version 2, and this privfcd reads version 1"),
+        ({"version": 3}, "version 3, and this privfcd reads versions up to 2"),
+        ({"origins": []}, "damaged"),
+        ({"origins": [[], []]}, "damaged"),
+        ({"origins": [[["a", "loud"]], [["b", "none"]]]}, "noise must be one of"),
         ({"rows": []}, "holds no moments"),
         ({"rows": [0, 7]}, "rows must be"),
         ({"terms": [3, 0]}, "damaged"),

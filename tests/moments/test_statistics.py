@@ -36,6 +36,12 @@ def noise_of(terms: tuple[NoiseTerm, ...], rng: np.random.Generator) -> np.ndarr
     return total
 
 
+def left_of(moments: np.ndarray, given: list[int]) -> np.ndarray:
+    """Second moments of what regression on `given` leaves: the Schur complement of every matrix of a stack."""
+    across = moments[:, :, given]
+    return moments - across @ np.linalg.solve(moments[:, given][:, :, given], across.transpose(0, 2, 1))
+
+
 def test_exact_values_are_those_of_regression() -> None:
     rows = np.random.default_rng(4).normal(size=(60, D)) @ ROOT
     moments = Moments(rows.T @ rows / 60, 60, NAMES)
@@ -67,12 +73,15 @@ def test_noise_is_what_simulation_shows(law: str, given: list[int]) -> None:
     pairs = [(i, j) for i in free for j in free if i < j]
     first, second = np.array(pairs).T
     stated = Moments(TRUTH, N, NAMES, LAWS[law])
-    values, r = [], []
-    for _ in range(2500):
-        noisy = TRUTH + noise_of(LAWS[law], rng)
-        drawn = Moments((noisy + noisy.T) / 2, N, NAMES)
-        values.append(residual(drawn, free, given)[0])
-        r.append(partial_correlation(drawn, first, second, given)[0])
+    draws = np.array([TRUTH + noise_of(LAWS[law], rng) for _ in range(2500)])
+    draws = (draws + draws.transpose(0, 2, 1)) / 2
+    left = left_of(draws, given)
+    values = left[:, free, free]
+    r = left[:, first, second] / np.sqrt(left[:, first, first] * left[:, second, second])
+    for k in range(25):  # the statistics of single draws are these
+        drawn = Moments(draws[k], N, NAMES)
+        np.testing.assert_allclose(residual(drawn, free, given)[0], values[k], rtol=1e-9)
+        np.testing.assert_allclose(partial_correlation(drawn, first, second, given)[0], r[k], rtol=1e-9, atol=1e-12)
     value, sd = residual(stated, free, given)
     np.testing.assert_allclose(np.std(values, axis=0), sd, rtol=0.08)
     worth = residual_effective_rows(stated, free, given)

@@ -7,7 +7,7 @@ from privfcd.algorithms.fed_sparse import FedSparseBNSL
 from privfcd.algorithms.fedacd import FedACD
 from privfcd.algorithms.ges import GES
 from privfcd.algorithms.notears import NOTEARS
-from privfcd.algorithms.peri import IPERI, PERI
+from privfcd.algorithms.peri import IPERI, PERI, UnfinishedWarning
 from privfcd.algorithms.personalisation import PersonalWeights, personalise, personalise_for_owner
 from privfcd.algorithms.release import MomentsRelease, MomentsWarning, release_moments
 from privfcd.algorithms.stability import EdgeStability, edge_stability
@@ -26,6 +26,7 @@ __all__ = [
     "MomentsRelease",
     "MomentsWarning",
     "PersonalWeights",
+    "UnfinishedWarning",
     "edge_stability",
     "order_search",
     "personalise",

@@ -20,11 +20,12 @@ class Estimator:
     notes_ : sequence of str
         What a user should know of this fit, from released values only; mostly empty. See `scale_notes`.
     paid_before_ : bool
-        Whether the fit was to moments, which were paid for when they were released.
+        Whether the fit was to moments: noisy ones were paid for when they were released, exact ones by nobody.
     unprotected_ : int
-        How many of those moments have no noise: no release protects their records. 0 for tables, whose reports say it.
+        How many parties' moments have no noise, pooled ones too: no release protects their records. 0 for tables, whose
+        reports say it.
     unreported_ : int
-        How many of those moments came without the report of their release, where `learn` found reports of others.
+        How many parties' moments came without the report of their release, where `learn` found reports of others.
     late_rounds_ : LateRounds or None
         What the noise of late rounds says of each edge, for `edge_stability`; None where there are no noisy rounds.
     no_stability_ : str or None

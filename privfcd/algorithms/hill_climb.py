@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from privfcd.algorithms.scores import Family, LocalScore, Remembered
+from privfcd.algorithms.scores import AnswersUsedUp, Family, LocalScore, Remembered
 from privfcd.errors import InvalidParameter
 from privfcd.graphs.pdag import bits
 
@@ -30,6 +30,8 @@ class Climb:
         How often the score was asked, and for how many families.
     steps : int
         How many arcs were changed.
+    used_up : AnswersUsedUp or None
+        Why the climb ended early, where the score had too few answers left for a step.
     """
 
     parents: tuple[int, ...]
@@ -37,6 +39,7 @@ class Climb:
     messages: int
     families: int
     steps: int
+    used_up: AnswersUsedUp | None = None
 
     def matrix(self) -> NDArray[np.bool_]:
         """Return the DAG's matrix, [i, j] for i -> j."""
@@ -54,6 +57,11 @@ def hill_climb(
 
     Arcs are added and reversed on pairs of the skeleton `adjacent`, shape (d, d), symmetric. Among equal gains the first
     in the order (add, delete, reverse; i; j) is taken. A `Remembered` score keeps what it was asked before, and counts it.
+
+    Raises
+    ------
+    AnswersUsedUp
+        The score has too few answers left for the value of the start itself; later, the climb ends where it is.
     """
     scores = score if isinstance(score, Remembered) else Remembered(score)
     score = scores.score
@@ -64,16 +72,20 @@ def hill_climb(
     parents = [0] * d if start is None else list(start)
     scores.prepare(list(enumerate(parents)))
     steps = 0
+    used_up = None
     while True:
         moves = _moves(parents, allowed)
-        scores.prepare(family for families in moves for family in families)
+        try:
+            scores.prepare(family for families in moves for family in families)
+        except AnswersUsedUp as error:
+            used_up, moves = error, []
         best, chosen = TOLERANCE, None
         for families, gain in zip(moves, _gains(score, scores, parents, moves), strict=True):
             if gain > best + TOLERANCE or (chosen is None and gain > best):
                 best, chosen = gain, families
         if chosen is None:
             total = score.total(np.sum([scores[family] for family in enumerate(parents)], axis=0))
-            return Climb(tuple(parents), float(total), scores.messages, scores.families, steps)
+            return Climb(tuple(parents), float(total), scores.messages, scores.families, steps, used_up)
         for node, mask in chosen:
             parents[node] = mask
         steps += 1

@@ -12,6 +12,7 @@ from privfcd import checks
 from privfcd.data.private import PrivateTable
 from privfcd.errors import InvalidParameter, InvalidTable
 from privfcd.moments import Moments
+from privfcd.moments.second_moments import check_different
 
 
 def checked_tables(tables: Any) -> list[PrivateTable]:
@@ -57,9 +58,11 @@ def moments_given(source: Any) -> list[Moments] | None:
     Raises
     ------
     InvalidParameter
-        Moments are mixed with something else, or have other columns than the first.
+        Moments are mixed with something else, have other columns than the first, or are of one party twice (see
+        `privfcd.moments.pooled`).
     """
     if isinstance(source, Moments):
+        check_different([source])
         return [source]
     if isinstance(source, str) or not isinstance(source, Sequence):
         return None
@@ -75,6 +78,7 @@ def moments_given(source: Any) -> list[Moments] | None:
                 f"source[{index}] must have the columns of source[0], {list(first.columns)}, got {list(part.columns)}"
             )
         parts.append(aligned(part, first.columns))
+    check_different(parts)
     return parts
 
 
@@ -93,7 +97,9 @@ def aligned(moments: Moments, columns: tuple[str, ...]) -> Moments:
         for term in moments.noise
     )
     mean = None if moments.mean is None else moments.mean[order]
-    return Moments(moments.matrix[place].copy(), moments.rows, columns, noise, mean)
+    return Moments(
+        moments.matrix[place].copy(), moments.rows, columns, noise, mean, moments.origins, moments.differences
+    )
 
 
 def names_and_columns(source: Any) -> tuple[list[str], tuple[str, ...]]:

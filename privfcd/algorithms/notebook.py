@@ -6,10 +6,12 @@ Everything comes from what the fit left in the estimator, which left the parties
 from __future__ import annotations
 
 import inspect
+from contextlib import suppress
 from typing import Any
 
 from privfcd.algorithms.results import missing_promises
 from privfcd.graphs.drawn_edges import drawn_edges, share
+from privfcd.graphs.layers import PictureTooLarge
 from privfcd.graphs.svg import graph_svg
 from privfcd.markup import bullets, card, folded, paragraph, table
 
@@ -46,12 +48,10 @@ def _graph(model: Any) -> str:
     graph, stability = model.causal_graph_, getattr(model, "edge_stability_", None)
     shares = None if stability is None else stability.shares(graph)
     edges = drawn_edges(graph, stability=shares)
-    drawn = len(graph) <= _MOST_NODES and len(edges) <= _MOST_EDGES
-    picture = (
-        graph_svg(graph, stability=shares)
-        if drawn
-        else paragraph(f"{len(graph)} variables and {len(edges)} edges: too many to draw here.")
-    )
+    picture = paragraph(f"{len(graph)} variables and {len(edges)} edges: too many to draw here.")
+    if len(graph) <= _MOST_NODES and len(edges) <= _MOST_EDGES:
+        with suppress(PictureTooLarge):
+            picture = graph_svg(graph, stability=shares)
     if not edges:
         return picture + paragraph("No edges.")
     order = sorted(edges.values(), key=lambda edge: -abs(edge.weight or 0.0))
@@ -73,9 +73,8 @@ def _promises(model: Any) -> str:
     reports = getattr(model, "privacy_report_", None)
     said = "".join(map(paragraph, missing_promises(model)))
     if reports is None and getattr(model, "paid_before_", False):
-        return said + paragraph(
-            "Learnt from moments: this fit charged nothing. What is promised to the records is what their release promised."
-        )
+        release = "" if said else " What is promised to the records is what their release promised."
+        return said + paragraph(f"Learnt from moments: this fit charged nothing.{release}")
     if reports is None:
         return said + paragraph(
             "The parties paid from their own ledgers: what they were promised is in their own reports."

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import math
+import warnings
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -14,7 +16,8 @@ from privfcd.accounting.privacy_report import PrivacyReport, report_on
 from privfcd.data.private import PrivateTable
 from privfcd.graphs.dag import project_to_dag, to_networkx
 from privfcd.graphs.pdag import Pdag, pdag_to_networkx
-from privfcd.moments import Moments
+from privfcd.moments import Moments, Origin
+from privfcd.moments.origins import NONE, SIMULATED, counted, named, unsaid
 
 if TYPE_CHECKING:
     from privfcd.algorithms.stability.late_rounds import LateRounds
@@ -44,17 +47,20 @@ def store_cpdag(model: Any, graph: Pdag, columns: Sequence[str]) -> None:
 def store_privacy(model: Any, reports: list[PrivacyReport] | None, given: Sequence[Moments] = ()) -> None:
     """Set `privacy_report_` and `privacy_spent_`, one (epsilon, delta) that holds for every party, and `paid_before_`.
 
-    Of moments, `given`, `unprotected_` is set too: how many have no noise, so that no release protects their records.
+    Of moments, `given`, `unprotected_` is set too: how many parties' have no noise, pooled ones included, so that no release
+    protects their records.
 
-    Moments were paid for when they were released: a fit to them has no reports and spends (0, 0). Whoever has the reports
-    on their release may set them then; `paid_before_` goes on saying that this fit cost nothing.
+    Noisy moments were paid for when they were released: a fit to them has no reports and spends (0, 0). Whoever has the
+    reports on their release may set them then; `paid_before_` goes on saying that this fit cost nothing. Where a party's
+    moments have no noise, nobody paid for them and no epsilon holds: epsilon is inf, as for an open table.
     """
     model.privacy_report_ = reports
     model.paid_before_ = reports is None
-    model.unprotected_ = sum(not has_noise(part) for part in given) if reports is None else 0
+    model._origins = tuple(origin for part in given for origin in part.origins) if reports is None else ()
+    model.unprotected_ = sum(origin.noise == NONE for origin in model._origins)
     model.unreported_ = 0
     model.privacy_spent_ = (
-        max((report.epsilon for report in reports or ()), default=0.0),
+        math.inf if model.unprotected_ else max((report.epsilon for report in reports or ()), default=0.0),
         max((report.delta for report in reports or ()), default=0.0),
     )
 
@@ -83,9 +89,8 @@ def store_released(
     otherwise : str
         Why there is no stability, where neither is kept.
     """
-    noise = [has_noise(part) for part in moments]
-    noisy = bool(noise) and all(noise)
-    if any(noise) and not noisy:
+    noisy = bool(moments) and all(part.protected for part in moments)
+    if not noisy and any(origin.noise != NONE for part in moments for origin in part.origins):
         otherwise = "the moments of one party at least are exact, and exact ones are not kept"
     model.released_moments_ = tuple(moments) if noisy else None
     model.late_rounds_ = rounds
@@ -94,17 +99,40 @@ def store_released(
     model.__dict__.pop("edge_stability_", None)
 
 
-def has_noise(moments: Moments) -> bool:
-    """Say whether any entry of the moments has noise."""
-    return any(np.any(term.sd) for term in moments.noise)
+def warn_when_paid(text: str, category: type[Warning], stacklevel: int = 2) -> None:
+    """Warn after a run that was paid for, whose result says the same: where warnings are errors, it must not be lost."""
+    with suppress(category):
+        warnings.warn(text, category, stacklevel=stacklevel + 1)
 
 
-def without_noise(parties: int) -> str:
-    """Return what is to be said of so many parties' moments without noise."""
-    return (
-        f"The moments of {parties} {'party' if parties == 1 else 'parties'} carry no noise: unless their data are public, "
-        "nothing protects their records."
+def moment_notes(origins: Sequence[Origin], reports: Sequence[PrivacyReport] = ()) -> list[str]:
+    """Return in sentences whose moments nothing protects, of those that no report says it of; mostly nothing.
+
+    Parameters
+    ----------
+    origins : sequence of Origin
+        Of the moments that were given.
+    reports : sequence of PrivacyReport
+        On their release.
+    """
+    opened = [report.party for report in reports if math.isinf(report.epsilon) and math.isinf(report.rho)]
+    exact = unsaid([origin for origin in origins if origin.noise == NONE], opened)
+    loud = unsaid(
+        [origin for origin in origins if origin.noise == SIMULATED],
+        [report.party for report in reports if not report.secure and report.party not in opened],
     )
+    said = []
+    if exact:
+        said.append(
+            f"The moments of {counted(exact)} carry no noise{named(exact)}: unless their data are public, nothing protects "
+            "their records."
+        )
+    if loud:
+        said.append(
+            f"The noise in the moments of {counted(loud)} was simulated{named(loud)}: whoever knows how it was made can "
+            "remove it, so that it protects nobody."
+        )
+    return said
 
 
 def missing_promises(model: Any) -> list[str]:
@@ -113,14 +141,8 @@ def missing_promises(model: Any) -> list[str]:
     That is of moments that were given to it: some may have no noise, and some may have come without a report although others
     have one.
     """
-    reports = getattr(model, "privacy_report_", None) or ()
-    exact = getattr(model, "unprotected_", 0) - sum(
-        math.isinf(each.epsilon) and math.isinf(each.rho) for each in reports
-    )
+    said = moment_notes(getattr(model, "_origins", ()), getattr(model, "privacy_report_", None) or ())
     unknown = getattr(model, "unreported_", 0)
-    said = []
-    if exact > 0:
-        said.append(without_noise(exact))
     if unknown:
         said.append(
             f"{unknown} of the moments came without the report of a release: what is promised to their records is not known "

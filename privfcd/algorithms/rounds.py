@@ -9,6 +9,7 @@ from typing import Any, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
+from privfcd import checks
 from privfcd.errors import PartyFailed
 from privfcd.federation.protocol import Federation, Message
 
@@ -67,6 +68,17 @@ def history_rows(records: Iterable[RoundRecord]) -> list[dict[str, Any]]:
         }
         for record in records
     ]
+
+
+def ended_early(number: int, rounds: int, error: Exception) -> str:
+    """Return the note of a run that ended in a round without finite weights, with what the rounds before it had found."""
+    return f"The run ended in round {number} of {rounds}, with the weights of the rounds before it: {error}."
+
+
+def check_on_round(on_round: Any) -> None:
+    """Refuse, before anything is charged, what could not be called after the first round."""
+    if on_round is not None and not callable(on_round):
+        raise checks.refuse("on_round", on_round, "a function of a RoundRecord, or None")
 
 
 def expect(federation: Federation, message: Message, kind: type[Reply]) -> list[Reply]:

@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 
 from privfcd import checks
 from privfcd.algorithms.constraint.fisher_z import FisherZ
+from privfcd.errors import BudgetExceeded
 from privfcd.graphs.pdag import bits
 from privfcd.moments import Moments
 
@@ -24,6 +25,10 @@ Family = tuple[int, int]
 
 _TINY = 1e-12
 """Residual variances are kept above this share of the variable's own."""
+
+
+class AnswersUsedUp(BudgetExceeded):
+    """A score has fewer answers left of those that were paid for than one step needs: a search ends with what it has."""
 
 
 class LocalScore(Protocol):

@@ -32,7 +32,7 @@ def test_population_moments_give_the_class(model: PC | GES, seed: int) -> None:
     for i, j, data in model.causal_graph_.edges(data=True):
         both = model.causal_graph_.has_edge(j, i)
         assert data["undirected"] == both, (i, j)
-    assert model.privacy_report_ is None and model.privacy_spent_ == (0.0, 0.0) and model.bytes_exchanged_ == 0
+    assert model.privacy_report_ is None and model.privacy_spent_ == (np.inf, 0.0) and model.bytes_exchanged_ == 0
 
 
 @pytest.mark.parametrize("model", [PC(), GES()])

@@ -187,7 +187,7 @@ def test_moments_and_tables_give_the_same(tables: Tables, parts: list[np.ndarray
     fitted = FedBNSL(rounds=15).fit(tables())
     other = FedBNSL(rounds=15).fit([exact(part) for part in parts])
     np.testing.assert_allclose(fitted.adjacency_matrix_, other.adjacency_matrix_, atol=1e-6)
-    assert other.privacy_report_ is None and other.privacy_spent_ == (0.0, 0.0)
+    assert other.privacy_report_ is None and other.privacy_spent_ == (math.inf, 0.0)
     assert other.bytes_exchanged_ == fitted.bytes_exchanged_
     names = [NAMES, ("c", "a", "d", "b"), ("d", "c", "b", "a")]
     turned = [parts[0], parts[1][:, [2, 0, 3, 1]], parts[2][:, ::-1]]
@@ -279,7 +279,11 @@ def test_a_party_answers_in_order_only(parts: list[np.ndarray]) -> None:
             party.answer(messages.Round(1, bad))
     first = party.answer(messages.Round(1, None))
     party.answer(messages.Offer(settings(), NAMES))
-    again = party.answer(messages.Round(1, messages.DenseMatrix(np.zeros((4, 4)))))
+    with pytest.raises(PartyFailed, match="round 1 after round 1"):
+        party.answer(messages.Round(1, None))
+    other = FedBNSLParty("north", exact(parts[0]))
+    other.answer(messages.Offer(settings(), NAMES))
+    again = other.answer(messages.Round(1, messages.DenseMatrix(np.zeros((4, 4)))))
     assert isinstance(first, messages.LocalUpdate) and isinstance(again, messages.LocalUpdate)
     np.testing.assert_array_equal(first.weights.dense(), again.weights.dense())
     party.answer(messages.Finish(first.weights))

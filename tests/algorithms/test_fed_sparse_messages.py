@@ -22,14 +22,17 @@ Model = Callable[..., FedSparseBNSL]
 PRIVATE = Budget(epsilon=100, delta=1e-5)
 
 
-def started(tables: Tables, model: Model, **changes: Any) -> tuple[FedSparseParty, PrivateTable]:
+def started(
+    tables: Tables, model: Model, *, configured: bool = True, **changes: Any
+) -> tuple[FedSparseParty, PrivateTable]:
     table = tables(budget=PRIVATE)[0]
     party = FedSparseParty(table, 0)
     settings = model(**changes)._settings([table])
     party.answer(messages.Offer(settings, table.columns))
     party.answer(messages.Charge())
     party.answer(messages.Start(True))
-    party.answer(messages.Configure((1.0,) * 4, 5.0))
+    if configured:
+        party.answer(messages.Configure((1.0,) * 4, 5.0))
     return party, table
 
 
@@ -57,11 +60,16 @@ def test_a_coordinator_gets_no_more_than_was_paid_for(tables: Tables, model: Mod
     party, table = started(tables, model, rounds=2)
     spent = table.ledger.spent_units()
     nothing = SparseMatrix.of(np.zeros((4, 4)))
-    for number in (1, 1):
-        party.answer(messages.Round(number, nothing))
-    for number in (1, 2, 3):
-        with pytest.raises(PrivfcdError, match="refused"):
+    party.answer(messages.Round(1, nothing))
+    for number in (-1, 0, 1, 3):
+        with pytest.raises(PartyFailed, match=f"round {number} after round 1"):
             party.answer(messages.Round(number, nothing))
+    party.answer(messages.Round(2, nothing))
+    with pytest.raises(PrivfcdError, match="refused"):
+        party.answer(messages.Round(3, nothing))
+    for again in (messages.Start(True), messages.Configure((1.0,) * 4, 5.0)):
+        with pytest.raises(PartyFailed, match="second time"):
+            party.answer(again)
     assert table.ledger.spent_units() == spent
 
 
@@ -81,7 +89,7 @@ def test_a_coordinator_gets_no_more_than_was_paid_for(tables: Tables, model: Mod
     ids=str,
 )
 def test_a_coordinators_nonsense_is_refused_before_a_draw(tables: Tables, model: Model, message: Any) -> None:
-    party, _ = started(tables, model)
+    party, _ = started(tables, model, configured=isinstance(message, messages.Round))
     assert party.reservation is not None
     drawn = party.reservation.drawn()
     with pytest.raises(PrivfcdError):
@@ -167,17 +175,17 @@ def test_an_offer_after_the_charge_does_not_buy_less_noise(tables: Tables, model
     def offer(**changes: Any) -> None:
         party.answer(messages.Offer(model(center=True, **changes)._settings([table]), table.columns))
 
-    offer(noise_multiplier=50.0)
+    offer(noise_multiplier=0.5)
+    offer(noise_multiplier=50.0)  # nothing is charged yet
     party.answer(messages.Charge())
     spent = table.ledger.spent_units()
-    offer(noise_multiplier=0.5)
-    with pytest.raises(PrivfcdError):
-        party.answer(messages.Start(True))
-    offer(noise_multiplier=50.0)
+    with pytest.raises(PartyFailed, match="another Offer"):
+        offer(noise_multiplier=0.5)
+    with pytest.raises(PartyFailed, match="a second time"):
+        party.answer(messages.Charge())
     party.answer(messages.Start(True))
-    with pytest.raises(PrivfcdError, match="refused"):
+    offer(noise_multiplier=50.0)
+    with pytest.raises(PartyFailed, match="a second time"):
         party.answer(messages.Start(True))
-    offer(noise_multiplier=0.5)
-    with pytest.raises(PrivfcdError):
-        party.answer(messages.Configure((1.0,) * 4, 5.0))
+    assert party.plan is not None and party.plan.noise_multiplier == 50.0
     assert table.ledger.spent_units() == spent

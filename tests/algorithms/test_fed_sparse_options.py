@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import warnings
 from collections.abc import Callable
 from typing import Any
 
@@ -24,6 +25,7 @@ from privfcd.errors import BudgetExceeded, InvalidParameter, PartyFailed
 from privfcd.federation import LocalFederation, SparseMatrix
 from privfcd.mechanisms import SimulatedNoise
 from privfcd.moments import Moments, NoiseTerm
+from privfcd.planning import plan_run
 
 Tables = Callable[..., list[PrivateTable]]
 Model = Callable[..., FedSparseBNSL]
@@ -209,7 +211,7 @@ def test_moments_give_what_open_tables_give_and_cost_nothing(
         fitted = model(**shared).fit([exact(part) for part in parts])
         np.testing.assert_allclose(fitted.adjacency_matrix_, from_rows.adjacency_matrix_, atol=1e-7)
         assert fitted.bytes_exchanged_ == from_rows.bytes_exchanged_
-    assert fitted.privacy_report_ is None and fitted.privacy_spent_ == (0.0, 0.0)
+    assert fitted.privacy_report_ is None and fitted.privacy_spent_ == (math.inf, 0.0)
     assert list(fitted.feature_names_in_) == ["a", "b", "c", "d"] and len(fitted.history_) == 10
     one = model(rounds=30, updates=30, l1=0.02).fit(exact(np.concatenate(parts)))
     assert set(one.causal_graph_.edges) == TRUE_EDGES
@@ -231,7 +233,7 @@ def test_noisy_moments_are_repaired_and_other_columns_order_is_aligned(model: Mo
     [
         ({"loss": HuberLoss(1.0)}, "loss must be 'squared' for moments"),
         ({"clip": 5.0}, "clip must be left out for moments"),
-        ({"release": "everything"}, "release must be one of coordinates, covariance, auto"),
+        ({"release": "everything"}, "release must be one of coordinates, preconditioned, auto"),
         ({"mechanisms": "roulette"}, "mechanisms must be one of gumbel-gaussian"),
         ({"refit_share": 1.0}, "refit_share must be"),
         ({"refit_share": 0.8}, "must add up to less than 1"),
@@ -294,9 +296,9 @@ def test_published_noise_needs_a_budget_for_what_is_proven(tables: Tables, model
     assert not any(table.ledger.entries() for table in made)
 
 
-def test_one_covariance_may_be_paid_for_instead(tables: Tables, model: Model, many: list[np.ndarray]) -> None:
+def test_second_moments_may_be_paid_for_instead(tables: Tables, model: Model, many: list[np.ndarray]) -> None:
     budget = Budget(epsilon=20, delta=1e-6)
-    for release in ("covariance", "auto"):
+    for release in ("preconditioned", "auto"):
         made = tables(many, budget=budget)
         fitted = model(release=release, rounds=30, updates=30, l1=0.02).fit(made)
         assert set(fitted.causal_graph_.edges) == TRUE_EDGES
@@ -314,21 +316,38 @@ def test_one_covariance_may_be_paid_for_instead(tables: Tables, model: Model, ma
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"noise_multiplier": 3.0}, "noise_multiplier must be left out with release='covariance'"),
-        ({"mechanisms": "mangold-proven"}, "mechanisms must be left out with release='covariance'"),
+        ({"noise_multiplier": 3.0}, "noise_multiplier must be left out with release='preconditioned'"),
+        ({"mechanisms": "mangold-proven"}, "mechanisms must be left out with release='preconditioned'"),
         ({"clip": 5.0}, "clip must be left out for moments"),
         ({"loss": HuberLoss(1.0)}, "loss must be 'squared' for moments"),
         ({"smoothness": [1.0, 2.0]}, "smoothness must have one number for each of 4 columns"),
     ],
     ids=str,
 )
-def test_a_covariance_is_refused_before_it_is_paid_for(
+def test_second_moments_are_refused_before_it_is_paid_for(
     tables: Tables, model: Model, arm: Callable[..., PrivateTable], changes: dict[str, Any], message: str
 ) -> None:
     made = [arm(table) for table in tables(budget=PRIVATE)]
     with pytest.raises(InvalidParameter, match=message):
-        model(release="covariance", **changes).fit(made)
+        model(release="preconditioned", **changes).fit(made)
     assert not any(table.ledger.entries() for table in made)
+
+
+def test_the_former_word_for_it_still_works(tables: Tables, model: Model, many: list[np.ndarray]) -> None:
+    made = [model(release=word, rounds=2, updates=2) for word in ("covariance", "preconditioned")]
+    with pytest.warns(DeprecationWarning, match="release='covariance' is called release='preconditioned'") as caught:
+        made[0].fit(tables(many, budget=PRIVATE))
+    assert caught[0].filename == __file__ and made[0].get_params()["release"] == "covariance"
+    for each in made:
+        plan = plan_run(each, tables(many, budget=PRIVATE), rehearse=False)
+        assert plan.parameters["release"] == "preconditioned"
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", DeprecationWarning)
+        made[1].fit(tables(many, budget=PRIVATE))
+    np.testing.assert_array_equal(made[0].adjacency_matrix_, made[1].adjacency_matrix_)
+    assert (
+        made[0].rule_["release"] == made[1].rule_["release"] == made[1].rule_["moments"]["method"] == "preconditioned"
+    )
 
 
 def test_a_moment_party_keeps_to_the_protocol(model: Model, parts: list[np.ndarray], tables: Tables) -> None:

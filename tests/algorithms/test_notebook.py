@@ -22,7 +22,7 @@ from privfcd.markup import card, escape, folded, paragraph, table
 
 ESTIMATORS: list[tuple[type[Any], dict[str, Any]]] = [
     (pf.FedSparseBNSL, {"rounds": 3, "updates": 4}),
-    (pf.FedSparseBNSL, {"rounds": 3, "updates": 4, "release": "covariance"}),
+    (pf.FedSparseBNSL, {"rounds": 3, "updates": 4, "release": "preconditioned"}),
     (pf.FedBNSL, {"rounds": 3}),
     (pf.NOTEARS, {"max_iterations": 3}),
     (pf.EqualVarianceSearch, {}),

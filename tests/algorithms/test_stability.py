@@ -57,7 +57,7 @@ LEARNERS: list[Any] = [
     PC(),
     NOTEARS(),
     FedBNSL(rounds=5),
-    FedSparseBNSL(rounds=5, release="covariance"),
+    FedSparseBNSL(rounds=5, release="preconditioned"),
     FedACD(),
     PERI(),
     IPERI(),
@@ -114,7 +114,7 @@ def test_from_private_tables_nothing_is_read_charged_or_needed(
     many: list[np.ndarray], tables: Tables, model: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     private = tables(many, budget=BUDGET)
-    fitted = copied(model).set_params(release="covariance") if "release" in model.get_params() else copied(model)
+    fitted = copied(model).set_params(release="preconditioned") if "release" in model.get_params() else copied(model)
     fitted.fit(private)
     ledgers = [table.ledger for table in private]
     left = [ledger.left() for ledger in ledgers]

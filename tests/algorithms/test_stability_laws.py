@@ -162,7 +162,7 @@ REFITTED: list[Any] = [
     PC(release="covariance"),
     NOTEARS(center=True),
     FedBNSL(rounds=4, center=True),
-    FedSparseBNSL(rounds=4, release="covariance", smoothness=[1.0, 2.0, 3.0, 4.0]),
+    FedSparseBNSL(rounds=4, release="preconditioned", smoothness=[1.0, 2.0, 3.0, 4.0]),
     FedACD(combine="vote"),
     FedACD(sum="trusted"),
     FedACD(center=False),

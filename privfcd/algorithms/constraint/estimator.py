@@ -9,6 +9,7 @@ from privfcd.algorithms.base import Estimator
 from privfcd.algorithms.constraint.fisher_z import FisherZ
 from privfcd.algorithms.constraint.orientation import Orientation, oriented
 from privfcd.algorithms.constraint.skeleton import Skeleton, check_levels, stable_skeleton
+from privfcd.algorithms.constraint.untested import store_untested
 from privfcd.algorithms.release.gather import centring, gather
 from privfcd.algorithms.results import store_cpdag, store_privacy, store_released
 from privfcd.data.private import PrivateTable
@@ -31,7 +32,8 @@ class PC(Estimator):
     release : str
         What tables release: `"preconditioned"`, `"covariance"`, `"exact"` (open tables), or `"auto"`.
     center : bool, optional
-        Whether the columns' means are taken off first; paid for, on tables with a budget. By default on for tables.
+        Whether the columns' means are taken off; paid for, on tables with a budget, see `release_moments`. By default on for
+        tables.
     row_norm, epsilon, delta : float, optional
         Of `release_moments`.
 
@@ -47,6 +49,9 @@ class PC(Estimator):
         With separators and p-values.
     orientation_ : Orientation
         How many v-structures contradicted each other.
+    untested_ : list of (str, str)
+        Edges of which no test could say anything, mostly because of loud noise. They are kept: nothing speaks against them,
+        and nothing for them. `notes_` say so.
     released_moments_ : tuple of Moments or None
         The noisy ones that were learnt from, for `edge_stability`; None for exact ones.
     moments_, rule_, bytes_exchanged_, privacy_report_, privacy_spent_, feature_names_in_, n_features_in_
@@ -101,6 +106,9 @@ class PC(Estimator):
         self.skeleton_: Skeleton = stable_skeleton(FisherZ(moments), self.alpha, self.largest)
         self.orientation_: Orientation = oriented(self.skeleton_)
         store_cpdag(self, self.orientation_.graph, moments.columns)
+        found = self.skeleton_
+        store_untested(self, found.adjacent, found.asked, found.silent, moments.columns, noisy=not moments.exact)
+        self.notes_ = [*self.notes_, *gathered.notes]
         store_privacy(self, gathered.reports, gathered.parts)
         store_released(self, [moments])
         self.moments_ = moments

@@ -47,6 +47,8 @@ class Skeleton:
         How many tests were made.
     layers : int
         How many layers were run.
+    asked, silent : ndarray of int, shape (d, d)
+        Of each pair, how many tests were made, and how many of them could not say; symmetric.
     """
 
     adjacent: NDArray[np.bool_]
@@ -54,11 +56,23 @@ class Skeleton:
     p_values: dict[tuple[int, int], float] = field(default_factory=dict)
     tests: int = 0
     layers: int = 0
+    asked: Indices = field(init=False)
+    silent: Indices = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.asked = np.zeros(self.adjacent.shape, dtype=np.int64)
+        self.silent = np.zeros(self.adjacent.shape, dtype=np.int64)
 
     @classmethod
     def complete(cls, d: int) -> Skeleton:
         """Return the complete graph on `d` variables."""
         return cls(~np.eye(d, dtype=np.bool_))
+
+    def note(self, first: Indices, second: Indices, found: Array) -> None:
+        """Count tests of pairs in `asked`, and those whose p-values are NaN in `silent`."""
+        for counts, these in ((self.asked, np.ones(len(found), np.bool_)), (self.silent, np.isnan(found))):
+            np.add.at(counts, (first[these], second[these]), 1)
+            np.add.at(counts, (second[these], first[these]), 1)
 
 
 def layer_tests(adjacent: NDArray[np.bool_], size: int) -> tuple[Indices, Indices, Indices]:
@@ -104,14 +118,16 @@ def run_layer(skeleton: Skeleton, test: IndependenceTest, alpha: float, size: in
     """Test every edge of `skeleton` given sets of `size` neighbours, and remove those found independent, at once.
 
     A pair is removed where some p-value is above alpha; the set with the largest one (the first in order, among equal
-    ones) is its separator. A test that cannot say leaves the edge.
+    ones) is its separator. A test that cannot say leaves the edge, and is counted in `Skeleton.silent`.
     """
     first, second, given = layer_tests(skeleton.adjacent, size)
     skeleton.layers += 1
     skeleton.tests += len(first)
     if not len(first):
         return
-    found = np.nan_to_num(test.p_values(first, second, given), nan=-1.0)
+    found = test.p_values(first, second, given)
+    skeleton.note(first, second, found)
+    found = np.nan_to_num(found, nan=-1.0)
     pairs = first * len(skeleton.adjacent) + second
     starts = np.flatnonzero(np.r_[True, pairs[1:] != pairs[:-1]])
     stops = np.r_[starts[1:], len(pairs)]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 import numpy as np
@@ -9,6 +10,9 @@ from scipy.linalg import solve
 from scipy.special import chdtrc
 
 from privfcd.algorithms.equal_variance.law import Array, Law
+
+_LEAST = 1e-100
+"""Least common variance, as a share of the largest: its square is above 0, also where columns determine each other."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -80,14 +84,15 @@ def equal_variance_test(law: Law, structure: Array, level: float = 0.01) -> Equa
     if d == 1:
         sd = np.sqrt(2 * variances**2 / free + noise[0, 0])
         return EqualVarianceTest(0.0, 0, 1.0, level, float(variances[0]), variances, sd)
-    common = max(float(np.median(variances)), float(np.finfo(float).tiny))
+    unit = float(np.abs(variances).max()) or math.sqrt(float(noise.max())) or 1.0  # squares neither vanish nor overflow
+    scaled, noise = variances / unit, noise / unit / unit
+    common = max(float(np.median(scaled)), _LEAST)
     for _ in range(3):  # the sampling part of C hangs on c
         covariance = noise + np.diag(2 * common**2 / free)
         ones = solve(covariance, np.ones(d), assume_a="pos")
-        common = max(float(ones @ variances / ones.sum()), float(np.finfo(float).tiny))
-    apart = variances - common
+        common = max(float(ones @ scaled / ones.sum()), _LEAST)
+    apart = scaled - common
     covariance = noise + np.diag(2 * common**2 / free)
     statistic = float(apart @ solve(covariance, apart, assume_a="pos"))
-    return EqualVarianceTest(
-        statistic, d - 1, float(chdtrc(d - 1, statistic)), level, common, variances, np.sqrt(np.diag(covariance))
-    )
+    sds = np.sqrt(np.diag(covariance)) * unit
+    return EqualVarianceTest(statistic, d - 1, float(chdtrc(d - 1, statistic)), level, common * unit, variances, sds)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import time
-import warnings
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Self
 
@@ -13,7 +12,7 @@ from privfcd.algorithms.equal_variance.diagnostics import EqualVarianceTest, equ
 from privfcd.algorithms.equal_variance.law import Law
 from privfcd.algorithms.equal_variance.search import CAUTIONS, order_search
 from privfcd.algorithms.release.gather import RELEASES, Gathered, gather
-from privfcd.algorithms.results import store_graph, store_privacy, store_released
+from privfcd.algorithms.results import store_graph, store_privacy, store_released, warn_when_paid
 from privfcd.algorithms.scale_notes import store_moment_notes
 from privfcd.data.private import PrivateTable
 from privfcd.errors import InvalidParameter
@@ -63,7 +62,7 @@ class EqualVarianceSearch(Estimator):
     test_level : float
         In (0, 1): level of the test of equal variances.
     center : bool
-        Whether the columns' means are taken off first; paid for, on tables with a budget.
+        Whether the columns' means are taken off first; paid for, on tables with a budget (see `release_moments`).
     row_norm : float, optional
         Of `release_moments`: rows are shortened to this norm by `"covariance"`; public.
     epsilon, delta : float, optional
@@ -207,6 +206,7 @@ class EqualVarianceSearch(Estimator):
         store_privacy(self, gathered.reports, gathered.parts)
         store_released(self, [moments])
         store_moment_notes(self, [moments])
+        self.notes_ = [*self.notes_, *gathered.notes]
         self.order_ = [moments.columns[k] for k in found.order]
         self.residual_variances_ = found.variances
         self.moments_ = moments
@@ -221,5 +221,5 @@ class EqualVarianceSearch(Estimator):
         ]
         self.bytes_exchanged_ = gathered.bytes_exchanged
         if self.equal_variances_.warning is not None:
-            warnings.warn(self.equal_variances_.warning, EqualVarianceWarning, stacklevel=3)
+            warn_when_paid(self.equal_variances_.warning, EqualVarianceWarning, stacklevel=3)
         return self

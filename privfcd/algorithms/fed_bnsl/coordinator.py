@@ -11,7 +11,8 @@ from numpy.typing import NDArray
 from privfcd.algorithms.consensus import consensus_step
 from privfcd.algorithms.fed_bnsl import messages
 from privfcd.algorithms.fed_bnsl.settings import Settings
-from privfcd.algorithms.rounds import RoundRecord, expect
+from privfcd.algorithms.rounds import RoundRecord, ended_early, expect
+from privfcd.errors import ConvergenceFailure
 from privfcd.federation.protocol import Federation, SparseMatrix
 
 Array = NDArray[np.float64]
@@ -30,15 +31,24 @@ class FedBNSLCoordinator:
         Public parameters.
     columns : tuple of str
         The variables' names, in the order of the matrices.
+
+    Attributes
+    ----------
+    notes : list of str
+        That a run ended early, where a round came to no finite weights.
     """
 
     def __init__(self, settings: Settings, columns: tuple[str, ...]) -> None:
         settings.check_columns(len(columns))
         self._settings = settings
         self._columns = columns
+        self.notes: list[str] = []
 
     def run(self, federation: Federation, on_round: Callable[[RoundRecord], None] | None = None) -> list[RoundRecord]:
-        """Run all rounds, and return their records; the last one's weights are the answer."""
+        """Run all rounds, and return their records; the last one's weights are the answer.
+
+        Where a later round comes to no finite weights, the run ends with the round before: moments may have been paid for.
+        """
         settings = self._settings
         began = time.perf_counter()
         expect(federation, messages.Offer(settings, self._columns), messages.Quote)
@@ -58,7 +68,13 @@ class FedBNSLCoordinator:
             average = mean + dual_mean / settings.rho2
             support = everything if dense else everything & (local != 0).any(axis=0)
             penalty = len(updates) * settings.rho2
-            consensus, h = consensus_step(consensus * support, average, support, alpha, rho1, penalty, settings.l1)
+            try:
+                consensus, h = consensus_step(consensus * support, average, support, alpha, rho1, penalty, settings.l1)
+            except ConvergenceFailure as error:
+                if not records:
+                    raise
+                self.notes = [ended_early(number, settings.rounds, error)]
+                break
             alpha += rho1 * h
             rho1 = max(rho1, min(rho1 * settings.growth, settings.rho1_max))
             dual_mean += settings.rho2 * (mean - consensus)

@@ -12,7 +12,7 @@ from privfcd.algorithms.fed_bnsl.settings import LocalStep, Settings, default_l1
 from privfcd.algorithms.inputs import names_and_columns
 from privfcd.algorithms.release.gather import gather
 from privfcd.algorithms.results import store_graph, store_privacy, store_released
-from privfcd.algorithms.rounds import RoundRecord, history_rows
+from privfcd.algorithms.rounds import RoundRecord, check_on_round, history_rows
 from privfcd.algorithms.scale_notes import store_moment_notes
 from privfcd.data.private import PrivateTable
 from privfcd.federation.local import LocalFederation
@@ -161,6 +161,7 @@ class FedBNSL(Estimator):
         InvalidParameter, InvalidTable
             What is wrong, and with which party.
         """
+        check_on_round(on_round)
         names, columns = names_and_columns(source)
         settings = self._settings(len(names))
         coordinator = FedBNSLCoordinator(settings, columns)
@@ -180,6 +181,7 @@ class FedBNSL(Estimator):
         store_privacy(self, gathered.reports, gathered.parts)
         store_released(self, gathered.parts)
         store_moment_notes(self, gathered.parts)
+        self.notes_ = [*self.notes_, *gathered.notes, *coordinator.notes]
         self.history_ = history_rows(records)
         self.settings_ = dict(vars(settings))
         self.bytes_exchanged_ = federation.bytes_exchanged

@@ -15,6 +15,7 @@ from privfcd.algorithms.fed_bnsl.settings import Settings
 from privfcd.algorithms.inputs import aligned
 from privfcd.errors import PartyFailed
 from privfcd.federation.protocol import Empty, Message, SparseMatrix
+from privfcd.federation.terms import Terms
 from privfcd.moments import Moments
 
 Array = NDArray[np.float64]
@@ -35,6 +36,7 @@ class FedBNSLParty:
         self._name = name
         self._moments = moments
         self._settings: Settings | None = None
+        self._terms = Terms()
         self._solver: LocalSolver | None = None
         self._rounds = 0
 
@@ -47,7 +49,7 @@ class FedBNSLParty:
         """See `Party.answer`."""
         match message:
             case messages.Offer():
-                return self._consider(message)
+                return self._terms.consider(self.name, message, self._consider)
             case messages.Round():
                 return self._update(message)
             case messages.Finish():
@@ -82,6 +84,7 @@ class FedBNSLParty:
         if message.weights is not None:
             message.weights.check(len(consensus), "the coordinator")
             consensus = message.weights.dense()
+        self._terms.final = True
         if self._rounds:
             self._dual += settings.rho2 * (self._local - consensus)
         self._local = solver.solve(consensus, self._dual)

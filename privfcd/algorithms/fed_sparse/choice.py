@@ -1,4 +1,4 @@
-"""What a private run should pay for: many noisy coordinates, or one noisy second-moment matrix."""
+"""What a private run should pay for: many noisy coordinates, or second moments in a few preconditioned rounds."""
 
 from __future__ import annotations
 
@@ -12,14 +12,18 @@ from privfcd.algorithms.fed_sparse.plan import plan_releases
 from privfcd.algorithms.fed_sparse.settings import GUMBEL_GAUSSIAN, Settings
 from privfcd.algorithms.release.messages import Quote
 from privfcd.algorithms.release.plan import affordable_mu
-from privfcd.algorithms.release.rules import white_noise
+from privfcd.algorithms.release.rules import seen, white_noise
 from privfcd.algorithms.release.settings import ReleaseSettings
 from privfcd.data.losses import SQUARED
 from privfcd.data.private import PrivateTable
+from privfcd.deprecation import Renamed
 from privfcd.errors import BudgetExceeded, InvalidParameter
 
-COORDINATES, COVARIANCE, AUTO = "coordinates", "covariance", "auto"
-RELEASES = (COORDINATES, COVARIANCE, AUTO)
+COORDINATES, PRECONDITIONED, AUTO = "coordinates", "preconditioned", "auto"
+RELEASES = (COORDINATES, PRECONDITIONED, AUTO)
+
+FORMER_RELEASES = {"covariance": Renamed(PRECONDITIONED, since="0.1", until="0.3")}
+"""Elsewhere "covariance" is one clipped matrix, which this never was."""
 
 
 @dataclass(frozen=True)
@@ -29,7 +33,7 @@ class Choice:
     Attributes
     ----------
     release : str
-        `"coordinates"` or `"covariance"`.
+        `"coordinates"` or `"preconditioned"`.
     reason : str
         In words.
     predicted : dict of str to float
@@ -45,10 +49,10 @@ def choose_release(tables: Sequence[PrivateTable], settings: Settings) -> Choice
     """Choose by the noise that each would put on one weight, predicted from public quantities only.
 
     Coordinates: an update of entry (i, j) has noise z 2 C_i / (n M_i) with C_i = f s sqrt(M_i), s the residuals' scale and
-    f `CLIP_FACTOR`; as M_i >= s² that is at most 2 f z / n, and the coordinator averages over the parties. A preconditioned
-    covariance: entries of white second moments have noise (d + 2) sqrt(2) / (sqrt(2) n mu), and a weight is such an
-    entry to first order. z is the multiplier that the budget allows for all updates, mu its Gaussian-DP parameter. A rough
-    prediction: it leaves out what rounds and selections add, for both.
+    f `CLIP_FACTOR`; as M_i >= s² that is at most 2 f z / n, and the coordinator averages over the parties. Second moments in
+    preconditioned rounds: entries of white second moments have noise (d + 2) sqrt(2) / (sqrt(2) n mu), and a weight is such
+    an entry to first order. z is the multiplier that the budget allows for all updates, mu its Gaussian-DP parameter. A
+    rough prediction: it leaves out what rounds and selections add, for both.
 
     Raises
     ------
@@ -66,36 +70,41 @@ def choose_release(tables: Sequence[PrivateTable], settings: Settings) -> Choice
     )
     d = tables[0].n_columns
     quotes = [
-        Quote(table.n_rows, affordable_mu(table, release, "covariance"), table.relation is REPLACE_ONE, table.bounds)
+        Quote(
+            table.n_rows,
+            affordable_mu(table, release, "release of moments"),
+            table.relation is REPLACE_ONE,
+            table.bounds,
+        )
         for table in tables
     ]
-    covariance = white_noise(quotes, d)
+    moments = white_noise(seen(release, quotes), d)
     try:
         multipliers = [plan_releases(table, settings).noise_multiplier for table in tables]
     except BudgetExceeded as error:
-        return Choice(COVARIANCE, f"coordinates cannot be paid for: {error}", {COVARIANCE: covariance})
+        return Choice(PRECONDITIONED, f"coordinates cannot be paid for: {error}", {PRECONDITIONED: moments})
     moved = [2.0 if table.relation is REPLACE_ONE else 1.0 for table in tables]
     rows = sum(table.n_rows for table in tables)
     noises = [m * CLIP_FACTOR * z / rows for m, z in zip(moved, multipliers, strict=True)]
-    predicted = {COORDINATES: math.hypot(*noises), COVARIANCE: covariance}
+    predicted = {COORDINATES: math.hypot(*noises), PRECONDITIONED: moments}
     release_name = min(predicted, key=lambda name: predicted[name])
     return Choice(
         release_name,
         f"predicted noise of a weight {predicted[COORDINATES]:.2g} by coordinates (d = {d}, {settings.rounds} rounds of "
-        f"{settings.updates} updates), {covariance:.2g} by one preconditioned covariance",
+        f"{settings.updates} updates), {moments:.2g} by second moments in preconditioned rounds",
         predicted,
     )
 
 
-def check_covariance(settings: Settings) -> None:
+def check_preconditioned(settings: Settings) -> None:
     """Raise InvalidParameter for settings that say how coordinates are released."""
     if settings.noise_multiplier is not None:
         raise InvalidParameter(
-            f"noise_multiplier must be left out with release={COVARIANCE!r}, got {settings.noise_multiplier!r}: it is that "
-            "of coordinates"
+            f"noise_multiplier must be left out with release={PRECONDITIONED!r}, got {settings.noise_multiplier!r}: it is "
+            "that of coordinates"
         )
     if settings.mechanisms != GUMBEL_GAUSSIAN:
         raise InvalidParameter(
-            f"mechanisms must be left out with release={COVARIANCE!r}, got {settings.mechanisms!r}: they are those of "
+            f"mechanisms must be left out with release={PRECONDITIONED!r}, got {settings.mechanisms!r}: they are those of "
             "coordinates"
         )

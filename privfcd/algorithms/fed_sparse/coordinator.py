@@ -14,9 +14,9 @@ from privfcd.algorithms.fed_sparse.constants import REFIT_PRUNE, default_clip, l
 from privfcd.algorithms.fed_sparse.refit import Refitted, refit
 from privfcd.algorithms.fed_sparse.run_noise import RunNoise, noise_notes, run_noise
 from privfcd.algorithms.fed_sparse.settings import Settings
-from privfcd.algorithms.rounds import RoundRecord, expect
+from privfcd.algorithms.rounds import RoundRecord, ended_early, expect
 from privfcd.algorithms.stability.late_rounds import LateRounds, late_rounds
-from privfcd.errors import PartyFailed
+from privfcd.errors import ConvergenceFailure, PartyFailed
 from privfcd.federation.protocol import Federation, SparseMatrix
 
 Array = NDArray[np.float64]
@@ -64,16 +64,21 @@ class FedSparseCoordinator:
         quotes: list[messages.Quote],
         on_round: Callable[[RoundRecord], None] | None = None,
     ) -> list[RoundRecord]:
-        """Charge the parties, run all rounds, and return the rounds' records; the answer is then in `weights`."""
+        """Charge the parties, run all rounds, and return the rounds' records; the answer is then in `weights`.
+
+        Where a round comes to no finite weights the run ends with those of the round before, without a refit, and `notes`
+        say so: what was released is paid for.
+        """
         settings = self._settings
         began = time.perf_counter()
         private = any(quote.private for quote in quotes)
         share = (private or settings.refit_share > 0) and settings.smoothness is None
         federation.ask(messages.Charge())
         started = expect(federation, messages.Start(share), messages.Started)
-        moments = self._moments(started, quotes) if share or settings.smoothness is not None else None
+        moments = None if settings.smoothness is None else np.array(settings.smoothness)
         if share:
-            self.second_moments, self.second_moments_sd = moments, _averaged_noise(started, quotes, len(self._columns))
+            moments, self.second_moments_sd = _pooled_moments(started, quotes, len(self._columns))
+            self.second_moments = moments
         constants = self._constants(moments, private)
         noise = RunNoise.none(len(self._columns))
         if private and moments is not None and constants.clip is not None:
@@ -83,9 +88,14 @@ class FedSparseCoordinator:
         consensus, dual_mean = np.zeros((d, d)), np.zeros((d, d))
         alpha = 0.0
         records: list[RoundRecord] = []
+        early = ""
         for number in range(1, settings.rounds + 1):
             request = messages.Round(number, SparseMatrix.of(consensus))
-            updates = expect(federation, request, messages.LocalUpdate)
+            try:
+                updates = expect(federation, request, messages.LocalUpdate)
+            except ConvergenceFailure as error:  # it hangs on released weights; the rounds before are paid for
+                early = ended_early(number, settings.rounds, error)
+                break
             local = np.zeros((len(updates), d, d))
             for index, (name, update) in enumerate(zip(federation.names, updates, strict=True)):
                 update.weights.check(d, name)
@@ -95,7 +105,11 @@ class FedSparseCoordinator:
             support = (local != 0).any(axis=0)
             np.fill_diagonal(support, False)
             penalty = len(updates) * settings.rho2
-            consensus, h = consensus_step(consensus * support, average, support, alpha, settings.rho1, penalty)
+            try:
+                consensus, h = consensus_step(consensus * support, average, support, alpha, settings.rho1, penalty)
+            except ConvergenceFailure as error:
+                early = ended_early(number, settings.rounds, error)
+                break
             consensus = np.where(np.abs(consensus) >= settings.keep, consensus, 0.0)
             alpha += settings.rho1 * h
             dual_mean += settings.rho2 * (mean - consensus)
@@ -116,7 +130,7 @@ class FedSparseCoordinator:
                 on_round(record)
         self.weights = consensus
         refitted: Refitted | None = None
-        if settings.refit_share and moments is not None:
+        if settings.refit_share and moments is not None and not early:
             rows = np.array([quote.n_rows for quote in quotes], dtype=np.float64)
             refitted = refit(federation, settings, consensus, moments, rows, noise.refit)
         descent_limits = sizes = noise.descent_limits(settings.threshold)
@@ -126,9 +140,11 @@ class FedSparseCoordinator:
         if private:  # what does not stand out from the noise is no edge: post-processing
             drowned = (np.abs(self.weights) > settings.threshold) & (np.abs(self.weights) <= sizes)
             self.weights = np.where(drowned, 0.0, self.weights)
-            skipped = bool(settings.refit_share) and refitted is None
+            skipped = bool(settings.refit_share) and refitted is None and not early
             self.notes = noise_notes(noise, self._columns, int(drowned.sum()), skipped)
-        if private and moments is not None:
+        if early:
+            self.notes = [*self.notes, early]
+        if private and moments is not None and records:
             self.late_rounds = late_rounds(
                 [record.weights for record in records],
                 descent_limits,
@@ -139,12 +155,6 @@ class FedSparseCoordinator:
             )
         federation.ask(messages.Finish(SparseMatrix.of(self.weights)))
         return records
-
-    def _moments(self, started: list[messages.Started], quotes: list[messages.Quote]) -> Array:
-        """Return the second moments that were declared, or the average of what the parties released."""
-        if self._settings.smoothness is not None:
-            return np.array(self._settings.smoothness)
-        return _averaged(started, quotes, len(self._columns))
 
     def _constants(self, moments: Array | None, private: bool) -> messages.Configure:
         """Choose what all parties share from what was released: post-processing."""
@@ -158,23 +168,20 @@ class FedSparseCoordinator:
         return messages.Configure(shared, clip)
 
 
-def _averaged_noise(started: list[messages.Started], quotes: list[messages.Quote], d: int) -> Array:
+def _pooled_moments(started: list[messages.Started], quotes: list[messages.Quote], d: int) -> tuple[Array, Array]:
+    """Return the second moments of all rows, and the standard deviation of the noise in them, each of shape (d,)."""
     rows = np.array([quote.n_rows for quote in quotes], dtype=np.float64)
-    released = [answer.noise_sd for answer in started]
-    if any(values is None or len(values) != d for values in released):
-        raise PartyFailed(f"a party did not say what noise is in its {d} second moments")
-    noise = np.array(released, dtype=np.float64)
-    if not np.isfinite(noise).all():
-        raise PartyFailed("a party sent noise of second moments that is not finite")
-    return np.asarray(np.sqrt(((rows / rows.sum()) ** 2) @ noise**2))
+    shares = rows / rows.sum()
+    moments = _stated([answer.second_moments for answer in started], d, "second moments")
+    noise = _stated([answer.noise_sd for answer in started], d, "noise of second moments")
+    return np.asarray(rows @ moments / rows.sum()), np.asarray(np.sqrt(shares**2 @ noise**2))
 
 
-def _averaged(started: list[messages.Started], quotes: list[messages.Quote], d: int) -> Array:
-    rows = np.array([quote.n_rows for quote in quotes], dtype=np.float64)
-    released = [answer.second_moments for answer in started]
-    if any(values is None or len(values) != d for values in released):
-        raise PartyFailed(f"a party sent no second moments, or not {d} of them")
-    moments = np.array(released, dtype=np.float64)
-    if not np.isfinite(moments).all():
-        raise PartyFailed("a party sent second moments that are not finite")
-    return np.asarray(rows @ moments / rows.sum())
+def _stated(values: list[tuple[float, ...] | None], d: int, what: str) -> Array:
+    """Return what each party said, shape (parties, d); raise PartyFailed where one did not, or not in numbers."""
+    if any(each is None or len(each) != d for each in values):
+        raise PartyFailed(f"a party sent no {what}, or not {d} of them")
+    stated = np.array(values, dtype=np.float64)
+    if not np.isfinite(stated).all():
+        raise PartyFailed(f"a party sent infinite or undefined {what}")
+    return stated

@@ -17,9 +17,10 @@ from privfcd.algorithms.fed_sparse import constants
 from privfcd.algorithms.fed_sparse.choice import (
     AUTO,
     COORDINATES,
-    COVARIANCE,
+    FORMER_RELEASES,
+    PRECONDITIONED,
     RELEASES,
-    check_covariance,
+    check_preconditioned,
     choose_release,
 )
 from privfcd.algorithms.fed_sparse.coordinator import FedSparseCoordinator
@@ -28,13 +29,15 @@ from privfcd.algorithms.fed_sparse.party import FedSparseParty
 from privfcd.algorithms.fed_sparse.settings import GUMBEL_GAUSSIAN, Settings
 from privfcd.algorithms.inputs import checked_tables, moments_given
 from privfcd.algorithms.release import release_moments
-from privfcd.algorithms.results import store_graph, store_privacy, store_released, table_report
-from privfcd.algorithms.rounds import RoundRecord, history_rows
+from privfcd.algorithms.release.release import doubts
+from privfcd.algorithms.results import EXACT, store_graph, store_privacy, store_released, table_report
+from privfcd.algorithms.rounds import RoundRecord, check_on_round, history_rows
 from privfcd.algorithms.scale_notes import store_moment_notes, store_scale_notes
 from privfcd.data.losses import Loss, checked_loss
 from privfcd.data.private import PrivateTable
+from privfcd.deprecation import renamed_value
 from privfcd.federation.local import LocalFederation, processors
-from privfcd.federation.protocol import Party
+from privfcd.federation.protocol import Federation, Party
 from privfcd.moments import Moments
 
 if TYPE_CHECKING:
@@ -104,9 +107,10 @@ class FedSparseBNSL(Estimator):
         `"gumbel-gaussian"`, or the variant of Mangold et al. (2023) with Laplace noise for both, `"mangold-published"` or
         `"mangold-proven"`; see `plan` for the noise of each, and what is charged.
     release : str
-        What is paid for: `"coordinates"` (the algorithm as above), `"covariance"` (one release of second moments for each
-        party, on which all is then computed) or `"auto"` (see `choose_release`). Tables without a budget release
-        coordinates.
+        What is paid for: `"coordinates"` (the algorithm as above), `"preconditioned"` (second moments of each party,
+        released in a few rounds as by `release_moments`, on which all is then computed) or `"auto"` (see
+        `choose_release`). Tables without a budget release coordinates. For one clipped covariance, fit to
+        `release_moments(tables, method="covariance").parts`.
     workers : int, optional
         How many parties compute at a time, with the same result; as many as there are processors by default for private
         runs.
@@ -227,8 +231,10 @@ class FedSparseBNSL(Estimator):
         InvalidParameter, InvalidTable
             What is wrong, and with which party.
         """
-        if self.release not in RELEASES:
+        asked = renamed_value("release", self.release, FORMER_RELEASES)
+        if asked not in RELEASES:
             raise checks.refuse("release", self.release, "one of " + ", ".join(RELEASES))
+        check_on_round(on_round)
         moments = moments_given(source)
         if moments is not None:
             self._fit_moments(moments, on_round)
@@ -238,20 +244,21 @@ class FedSparseBNSL(Estimator):
         tables = checked_tables(source)
         settings = self._settings(tables)
         private = any(not table.open for table in tables)
-        release = self.release if private else COORDINATES
+        release = asked if private else COORDINATES
         self.rule_ = {"release": release}
         if release == AUTO:
             choice = choose_release(tables, settings)
             release = choice.release
             self.rule_ = {"release": release, "why": choice.reason, "predicted noise": choice.predicted}
         reports: list[PrivacyReport]
-        if release == COVARIANCE:
-            check_covariance(settings)
+        if release == PRECONDITIONED:
+            check_preconditioned(settings)
             self._moment_settings(tables[0].n_columns)  # refused now, or not at all
             released = release_moments(tables, epsilon=self.epsilon, delta=self.delta, center=self.center)
             self._fit_moments([released.moments], on_round)
             self.bytes_exchanged_ += released.bytes_exchanged
-            self.rule_ = {**self.rule_, "covariance": released.rule}
+            self.rule_ = {**self.rule_, "moments": released.rule}
+            self.notes_ += doubts(released.rule)
             reports = released.privacy_report
         else:
             parties = [FedSparseParty(table, index) for index, table in enumerate(tables)]
@@ -266,7 +273,9 @@ class FedSparseBNSL(Estimator):
         parties = [MomentParty(part, f"moments-{index}") for index, part in enumerate(moments, start=1)]
         self._run(parties, settings, moments[0].columns, on_round)
         store_released(self, moments)
+        early = list(self.notes_)
         store_moment_notes(self, moments)
+        self.notes_ += early
 
     def _moment_settings(self, d: int) -> Settings:
         """Return checked settings; a mean was taken off moments before, if at all, so there is none to take off now."""
@@ -287,7 +296,18 @@ class FedSparseBNSL(Estimator):
 
         Exact gradients are loops over few numbers, which hold the interpreter: threads would wait for each other.
         """
-        federation = LocalFederation(parties, workers if self.workers is None else self.workers)
+        self._run_over(
+            LocalFederation(parties, workers if self.workers is None else self.workers), settings, columns, on_round
+        )
+
+    def _run_over(
+        self,
+        federation: Federation,
+        settings: Settings,
+        columns: tuple[str, ...],
+        on_round: Callable[[RoundRecord], None] | None,
+    ) -> None:
+        """Run the coordinator's half, and keep what it learnt; costs and reports are the caller's."""
         coordinator = FedSparseCoordinator(settings, columns)
         quotes = coordinator.offer(federation)
         records = coordinator.run(federation, quotes, on_round)
@@ -298,7 +318,9 @@ class FedSparseBNSL(Estimator):
         clipped = coordinator.late_rounds is not None and settings.clip is None  # a private run with the default clip
         store_scale_notes(self, coordinator.second_moments, coordinator.second_moments_sd, columns, clipped=clipped)
         self.notes_ += coordinator.notes
-        store_released(self, rounds=coordinator.late_rounds)
+        store_released(
+            self, rounds=coordinator.late_rounds, otherwise=EXACT if records else "it ended in its first round"
+        )
 
     def _settings(self, tables: Sequence[PrivateTable]) -> Settings:
         """Return the settings of a run on these tables, defaults included."""
@@ -346,6 +368,11 @@ def _report(party: FedSparseParty, table: PrivateTable, settings: Settings) -> P
     reservation: Reservation | None = party.reservation
     plan = party.plan
     assert reservation is not None and plan is not None
+    return run_report(table, reservation, settings, plan.delta)
+
+
+def run_report(table: PrivateTable, reservation: Reservation, settings: Settings, delta: float | None) -> PrivacyReport:
+    """Return the report on one table's part in a run; `delta` is its slice's, where it has one."""
     declared: dict[str, Any] = {}
     if settings.smoothness is not None:
         declared["second moments"] = list(settings.smoothness)
@@ -354,7 +381,7 @@ def _report(party: FedSparseParty, table: PrivateTable, settings: Settings) -> P
     return table_report(
         table,
         reservation,
-        delta=settings.delta if plan.delta is None else plan.delta,
+        delta=settings.delta if delta is None else delta,
         declared=declared,
         assumptions=ASSUMPTIONS,
     )

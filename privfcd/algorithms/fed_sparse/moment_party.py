@@ -15,6 +15,7 @@ from privfcd.data.fused import kernels
 from privfcd.data.losses import SQUARED
 from privfcd.errors import InvalidParameter, PartyFailed
 from privfcd.federation.protocol import Empty, Message
+from privfcd.federation.terms import Terms
 from privfcd.mechanisms.staged import MaxTable
 from privfcd.moments import Moments
 
@@ -77,6 +78,7 @@ class MomentParty:
         self.name = name
         self._moments = moments if moments.exact else moments.repaired()
         self._settings: Settings | None = None
+        self._terms = Terms()
         self._descent: LocalDescent | None = None
 
     def answer(self, message: Message) -> Message:
@@ -84,11 +86,16 @@ class MomentParty:
         matrix = self._moments.matrix
         match message:
             case messages.Offer():
-                self._settings = message.settings
-                return messages.Quote(self._moments.rows, private=False)
-            case messages.Charge() | messages.Finish():
+                return self._terms.consider(self.name, message, self._consider)
+            case messages.Charge():
+                self._agreed()
+                self._terms.settle(self.name)
+                return Empty()
+            case messages.Finish():
                 return Empty()
             case messages.Start():
+                self._agreed()
+                self._terms.final = True
                 own = tuple(np.diag(matrix).tolist())
                 return messages.Started(*((own, (0.0,) * len(own)) if message.share_smoothness else (None, None)))
             case messages.Configure():
@@ -109,6 +116,10 @@ class MomentParty:
                 weights = message.weights.dense()
                 return messages.SupportSlope((matrix @ weights - matrix)[np.nonzero(weights)])
         raise PartyFailed(f"{self.name} does not know the message {type(message).__name__}")
+
+    def _consider(self, offer: messages.Offer) -> messages.Quote:
+        self._settings = offer.settings
+        return messages.Quote(self._moments.rows, private=False)
 
     def _agreed(self) -> Settings:
         if self._settings is None:

@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from privfcd.accounting import REPLACE_ONE, Reservation
+from privfcd.algorithms.charging import run_label
 from privfcd.algorithms.fed_sparse import messages
 from privfcd.algorithms.fed_sparse.constants import REFIT_CLIP, lifted
 from privfcd.algorithms.fed_sparse.descent import LocalDescent
@@ -23,6 +24,7 @@ from privfcd.data.queries import ClippedMean, ColumnSquares, Query
 from privfcd.data.support_gradient import SupportGradient
 from privfcd.errors import PartyFailed
 from privfcd.federation.protocol import Empty, Message
+from privfcd.federation.terms import Terms
 from privfcd.mechanisms import Gaussian
 
 Array = NDArray[np.float64]
@@ -47,6 +49,9 @@ class FedSparseParty:
         self.reservation: Reservation | None = None
         self._query: GreedyDescent
         self._descent: LocalDescent | None = None
+        self._terms = Terms()
+        self._started = False
+        self._rounds = self._refits = 0
         self._failed = False
 
     @property
@@ -65,11 +70,12 @@ class FedSparseParty:
     def _respond(self, message: Message) -> Message:
         match message:
             case messages.Offer():
-                return self._consider(message)
+                return self._terms.consider(self.name, message, self._consider)
             case messages.Charge():
                 return self._charge()
             case messages.Start():
-                return self._begin(message)
+                answer, self._started = self._begin(message), True
+                return answer
             case messages.Configure():
                 return self._configure(message)
             case messages.Round():
@@ -99,6 +105,7 @@ class FedSparseParty:
     def _charge(self) -> Empty:
         """Charge the whole run; no row is read yet."""
         _, plan = self._agreed()
+        self._terms.settle(self.name)
         self.reservation = self._table.ledger.reserve(plan.parts, self._label, delta=plan.delta)
         return Empty()
 
@@ -107,6 +114,8 @@ class FedSparseParty:
         settings, _ = self._agreed()
         if self.reservation is None:
             raise PartyFailed(f"{self.name} was asked to start before it was charged")
+        if self._started:
+            raise PartyFailed(f"{self.name} was asked to start a second time")
         bounds = self._bounds()
         centre = np.zeros(self._table.n_columns)
         self._centre: tuple[float, ...] | None = None
@@ -127,8 +136,10 @@ class FedSparseParty:
 
     def _configure(self, message: messages.Configure) -> Empty:
         settings, plan = self._agreed()
-        if self.reservation is None:
+        if self.reservation is None or not self._started:
             raise PartyFailed(f"{self.name} was told its constants before the start")
+        if self._descent is not None:
+            raise PartyFailed(f"{self.name} was told its constants a second time")
         moments = self._own if message.second_moments is None else np.array(message.second_moments)
         smoothness = settings.loss.curvature * lifted(moments) + settings.rho2
         self._query = query = GreedyDescent(
@@ -150,6 +161,7 @@ class FedSparseParty:
         if descent is None or reservation is None:
             raise PartyFailed(f"{self.name} was asked for a round before its constants were set")
         message.weights.check(self._table.n_columns, "the coordinator")
+        self._rounds = self._next("round", message.number, self._rounds)
         update = descent.round(message.weights.dense(), self._index, message.number)
         reservation.checkpoint(f"round {message.number}")
         return messages.LocalUpdate(update)
@@ -160,6 +172,7 @@ class FedSparseParty:
         if self._descent is None or not settings.refit_share:
             raise PartyFailed(f"{self.name} was asked for a refit that was not agreed upon, or too early or late")
         message.weights.check(self._table.n_columns, "the coordinator")
+        self._refits = self._next("refit", message.number, self._refits)
         weights = message.weights.dense()
         query = SupportGradient(
             weights=tuple(map(tuple, weights.tolist())),
@@ -170,6 +183,12 @@ class FedSparseParty:
         )
         answer = query.decode(self._setup(query, REFIT, 3 + message.number)[0])
         return messages.SupportSlope(answer[np.nonzero(weights)])
+
+    def _next(self, what: str, number: int, done: int) -> int:
+        """Return `number`, used up: a number names a noise stream, so that none is used twice."""
+        if number != done + 1:
+            raise PartyFailed(f"{self.name} was asked for {what} {number} after {what} {done}")
+        return number
 
     def _finish(self) -> Empty:
         """End the run cleanly: the coordinator says so from what it was sent."""
@@ -206,5 +225,4 @@ class FedSparseParty:
 
     @property
     def _label(self) -> str:
-        """The run's name in the journal, which marks noise that protects nobody."""
-        return "Fed-Sparse-BNSL" if self._table.noise.secure else "Fed-Sparse-BNSL with SIMULATED noise"
+        return run_label("Fed-Sparse-BNSL", self._table)

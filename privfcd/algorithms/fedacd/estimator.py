@@ -14,6 +14,7 @@ from privfcd import checks
 from privfcd.accounting.privacy_report import PrivacyReport
 from privfcd.algorithms.base import Estimator
 from privfcd.algorithms.constraint.block_moments import BlockMoments
+from privfcd.algorithms.constraint.untested import store_untested
 from privfcd.algorithms.fedacd.coordinator import FedACDCoordinator, LayerRecord, Outcome
 from privfcd.algorithms.fedacd.levels import Levels, declared_levels, encoded_variables
 from privfcd.algorithms.fedacd.party import FedACDParty
@@ -30,6 +31,9 @@ from privfcd.federation.local import LocalFederation
 from privfcd.moments import Moments, pooled
 
 COMBINE = ("auto", "vote", "sum")
+
+Tests = tuple[NDArray[np.int64], NDArray[np.int64]]
+"""Of each pair how many tests were made, and how many of them could not say."""
 
 
 class FedACD(Estimator):
@@ -73,7 +77,8 @@ class FedACD(Estimator):
     sum : str
         `"per-party"`, or `"trusted"`: one noise for the sum over all tables, see `release_moments`.
     center : bool, optional
-        Whether continuous columns' means are taken off first; paid for, on tables with a budget. By default on for tables.
+        Whether continuous columns' means are taken off; paid for, on tables with a budget, see `release_moments`. By default
+        on for tables.
     row_norm, epsilon, delta : float, optional
         Of `release_moments`. The row norm of discrete columns is known from their levels.
 
@@ -95,6 +100,8 @@ class FedACD(Estimator):
     layers_ : list of LayerRecord
     history_ : list of dict
         A row a layer.
+    untested_ : list of (str, str)
+        Edges of which no test of any voter could say anything, as of `PC`.
     moments_ : Moments or None
         What was released, of all rows: another fit to them costs nothing. None where every party kept its own.
     released_moments_ : tuple of Moments or None
@@ -178,9 +185,10 @@ class FedACD(Estimator):
         self.moments_: Moments | None = None
         self.rule_: dict[str, Any] = {}
         if tables and exact and settings.levels and self.combine != "sum" and self.release in ("auto", "exact"):
-            outcome, reports, sent = self._vote_on_rows(tables, names, settings)
+            outcome, tests, reports, sent = self._vote_on_rows(tables, names, settings)
             store_released(self)
             self._store(outcome, names, reports, sent)
+            self._store_untested(tests, names, noisy=False)
             return self
         if given is None:
             gathered = self._release(tables, names, settings, center)
@@ -189,7 +197,7 @@ class FedACD(Estimator):
         voters = gathered.parts
         if self.combine == "sum" or (self.combine == "auto" and not exact):
             voters = (pooled(voters),)
-        outcome, sent = self._vote(voters, names, settings)
+        outcome, tests, sent = self._vote(voters, names, settings)
         if len(voters) == 1:
             self.moments_ = voters[0]
         elif not (tables and exact):  # exact moments of a party stay there
@@ -198,6 +206,8 @@ class FedACD(Estimator):
         store_released(self, [aligned(part, order) for part in voters])  # in the order that `levels` may be given in
         self.rule_ = gathered.rule
         self._store(outcome, names, gathered.reports, gathered.bytes_exchanged + sent, gathered.parts)
+        self._store_untested(tests, names, noisy=not exact)
+        self.notes_ = [*self.notes_, *gathered.notes]
         return self
 
     def _settings(self, names: Sequence[str]) -> Settings:
@@ -244,7 +254,7 @@ class FedACD(Estimator):
             rule = {**rule, "why": "encoded records have one length: clipping cuts nothing"}
         return replace(gathered, reports=reports, rule=rule)
 
-    def _vote(self, voters: Sequence[Moments], names: Sequence[str], settings: Settings) -> tuple[Outcome, int]:
+    def _vote(self, voters: Sequence[Moments], names: Sequence[str], settings: Settings) -> tuple[Outcome, Tests, int]:
         order = tuple(sorted(names))
         settings = _reordered(settings, names, order)
         columns = order
@@ -264,11 +274,11 @@ class FedACD(Estimator):
         ]
         federation = LocalFederation(parties)
         outcome = FedACDCoordinator(settings, order).run(federation)
-        return outcome, 0 if len(parties) == 1 else federation.bytes_exchanged
+        return outcome, _tests_of(parties, len(order)), 0 if len(parties) == 1 else federation.bytes_exchanged
 
     def _vote_on_rows(
         self, tables: list[PrivateTable], names: Sequence[str], settings: Settings
-    ) -> tuple[Outcome, list[PrivacyReport], int]:
+    ) -> tuple[Outcome, Tests, list[PrivacyReport], int]:
         for name, value in self._options(False).items():
             if value is not None and value is not False:
                 raise checks.refuse(name, value, "left out for tables without a budget, which answer exactly")
@@ -282,7 +292,7 @@ class FedACD(Estimator):
             table_report(table, party.paid, delta=None, declared=declared, assumptions=())
             for party, table in zip(parties, tables, strict=True)
         ]
-        return outcome, reports, federation.bytes_exchanged
+        return outcome, _tests_of(parties, len(order)), reports, federation.bytes_exchanged
 
     def _store(
         self,
@@ -318,6 +328,20 @@ class FedACD(Estimator):
             for record in outcome.layers
         ]
         self.bytes_exchanged_ = sent
+
+    def _store_untested(self, tests: Tests, names: Sequence[str], *, noisy: bool) -> None:
+        """Say which edges no voter could test; the parties' tests are in this process, in the order of sorted names."""
+        place = np.argsort(np.argsort(np.array(names, dtype=object)))
+        asked, silent = (counts[np.ix_(place, place)] for counts in tests)
+        joined = self.adjacency_matrix_ != 0
+        store_untested(self, joined | joined.T, asked, silent, names, noisy=noisy)
+
+
+def _tests_of(parties: Sequence[FedACDParty], d: int) -> Tests:
+    """Return how many tests of each pair the parties made together, and how many could not say, shape (d, d) each."""
+    none = np.zeros((d, d), dtype=np.int64)
+    asked = sum((party.asked for party in parties if party.asked is not None), none)
+    return asked, sum((party.silent for party in parties if party.silent is not None), none)
 
 
 def _effective_rows(moments: Moments, settings: Settings) -> float:

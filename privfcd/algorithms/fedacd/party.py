@@ -27,6 +27,7 @@ from privfcd.data.encoding import Contrasts
 from privfcd.data.private import PrivateTable
 from privfcd.errors import InvalidParameter, PartyFailed
 from privfcd.federation.protocol import Empty, Message
+from privfcd.federation.terms import Terms
 from privfcd.mechanisms import Gaussian
 from privfcd.moments import Moments
 
@@ -46,14 +47,22 @@ class FedACDParty:
         A table without a budget, whose columns are discrete; or moments.
     name : str
         The party's name.
+
+    Attributes
+    ----------
+    asked, silent : ndarray of int, shape (d, d), or None
+        As of `Skeleton`, over all layers so far; they stay at the party.
     """
 
     def __init__(self, source: PrivateTable | Moments, name: str) -> None:
         self._source = source
         self._name = name
         self._settings: Settings | None = None
+        self._terms = Terms()
         self._test: IndependenceTest | None = None
         self._score: LocalScore | None = None
+        self.asked: NDArray[np.int64] | None = None
+        self.silent: NDArray[np.int64] | None = None
         self.reservation: Reservation | None = None
 
     @property
@@ -72,7 +81,7 @@ class FedACDParty:
         """See `Party.answer`."""
         match message:
             case messages.Offer():
-                return self._consider(message)
+                return self._terms.consider(self.name, message, self._consider)
             case messages.Charge():
                 return self._charge()
             case messages.Layer():
@@ -99,6 +108,7 @@ class FedACDParty:
 
     def _charge(self) -> Empty:
         source, settings = self._source, self._agreed()
+        self._terms.settle(self.name)
         if isinstance(source, PrivateTable):
             assert settings.levels is not None
             self.reservation = source.ledger.reserve([_part()], self._label)
@@ -119,6 +129,8 @@ class FedACDParty:
         skeleton = Skeleton(message.adjacent.copy())
         run = run_reference_layer if settings.variant == "reference" else run_layer
         run(skeleton, self._test, settings.alpha, message.size)
+        self.asked = skeleton.asked if self.asked is None else self.asked + skeleton.asked
+        self.silent = skeleton.silent if self.silent is None else self.silent + skeleton.silent
         votes = edge_votes(message.adjacent, skeleton.adjacent, skeleton.p_values, settings.mask_rate)
         self._note(f"layer {message.size}")
         return messages.EdgeVotes(votes)

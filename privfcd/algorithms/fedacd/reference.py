@@ -27,7 +27,9 @@ def run_reference_layer(skeleton: Skeleton, test: IndependenceTest, alpha: float
             sets = np.array(list(itertools.combinations(others, size)), dtype=np.int64)
             skeleton.tests += len(sets)
             ends = np.full(len(sets), i), np.full(len(sets), j)
-            found = np.nan_to_num(test.p_values(*ends, sets), nan=-1.0)
+            found = test.p_values(*ends, sets)
+            skeleton.note(*ends, found)
+            found = np.nan_to_num(found, nan=-1.0)
             best = int(np.argmax(found))
             if found[best] > alpha:
                 pair = (min(i, j), max(i, j))

@@ -7,6 +7,7 @@ from typing import Self
 
 from privfcd import checks
 from privfcd.algorithms.base import Estimator
+from privfcd.algorithms.constraint.untested import loud_notes
 from privfcd.algorithms.ges.search import SearchResult, greedy_search
 from privfcd.algorithms.release.gather import centring, gather
 from privfcd.algorithms.results import store_cpdag, store_privacy, store_released
@@ -33,7 +34,8 @@ class GES(Estimator):
     release : str
         What tables release: `"preconditioned"`, `"covariance"`, `"exact"` (open tables), or `"auto"`.
     center : bool, optional
-        Whether the columns' means are taken off first; paid for, on tables with a budget. By default on for tables.
+        Whether the columns' means are taken off; paid for, on tables with a budget, see `release_moments`. By default on for
+        tables.
     row_norm, epsilon, delta : float, optional
         Of `release_moments`.
 
@@ -109,6 +111,7 @@ class GES(Estimator):
         store_cpdag(self, self.search_.cpdag, moments.columns)
         store_privacy(self, gathered.reports, gathered.parts)
         store_released(self, [moments])
+        self.notes_ = [*loud_notes([moments], self.cpdag_.matrix(), moments.columns), *gathered.notes]
         self.moments_ = moments
         self.rule_ = {"effective rows": score.rows, **gathered.rule}
         self.bytes_exchanged_ = gathered.bytes_exchanged

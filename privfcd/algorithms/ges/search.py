@@ -6,6 +6,7 @@ changed.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 
@@ -14,7 +15,7 @@ from numpy.typing import NDArray
 
 from privfcd import checks
 from privfcd.algorithms.ges.operators import Kind, Operator, apply, blocked, deletes, inserts, turns
-from privfcd.algorithms.scores import Family, LocalScore, Remembered
+from privfcd.algorithms.scores import AnswersUsedUp, Family, LocalScore, Remembered
 from privfcd.graphs.cpdag import dag_to_cpdag
 from privfcd.graphs.orders import consistent_extension
 from privfcd.graphs.pdag import Pdag, bits
@@ -45,6 +46,8 @@ class SearchResult:
         Operators by kind, x and y.
     messages, families : int
         How often the score was asked, and for how many distinct families.
+    used_up : AnswersUsedUp or None
+        Why the search ended early, where the score had too few answers left for a step; `cpdag` is what it had reached.
     """
 
     cpdag: Pdag
@@ -52,6 +55,7 @@ class SearchResult:
     messages: int
     families: int
     steps: list[tuple[str, int, int]] = field(default_factory=list)
+    used_up: AnswersUsedUp | None = None
 
 
 def greedy_search(
@@ -84,12 +88,20 @@ def greedy_search(
     graph = Pdag((0,) * score.d, (0,) * score.d) if start is None else start
     if graph.p != score.d:
         raise checks.refuse("start", graph.p, f"a graph on {score.d} nodes")
-    search = _Search(Remembered(score), graph, score.d if most_parents is None else most_parents)
+    scores = Remembered(score)
+    try:
+        search = _Search(scores, graph, score.d if most_parents is None else most_parents)
+    except AnswersUsedUp as error:  # not even the start's own value is known
+        return SearchResult(graph, math.nan, scores.messages, scores.families, used_up=error)
     phases: tuple[Kind, ...] = ("insert", "delete", "turn") if turning else ("insert", "delete")
-    while any([search.phase(kind) for kind in phases]):
-        continue
+    used_up = None
+    try:
+        while any([search.phase(kind) for kind in phases]):
+            continue
+    except AnswersUsedUp as error:
+        used_up = error
     value = float(score.total(search.sums))
-    return SearchResult(search.graph, value, search.scores.messages, search.scores.families, search.steps)
+    return SearchResult(search.graph, value, scores.messages, scores.families, search.steps, used_up)
 
 
 class _Search:

@@ -8,11 +8,12 @@ from typing import TYPE_CHECKING, Any, Self
 from privfcd import checks
 from privfcd.algorithms.base import Estimator
 from privfcd.algorithms.inputs import moments_given, names_and_columns
-from privfcd.algorithms.notears.solver import solve
+from privfcd.algorithms.notears.solver import OuterStep, solve
 from privfcd.algorithms.release.gather import Gathered, gather
 from privfcd.algorithms.results import store_graph, store_privacy, store_released
 from privfcd.algorithms.scale_notes import store_moment_notes
 from privfcd.data.private import PrivateTable
+from privfcd.errors import ConvergenceFailure
 from privfcd.moments import Moments
 
 if TYPE_CHECKING:
@@ -47,7 +48,7 @@ class NOTEARS(Estimator):
     rho_max : float
         Ends when the penalty of h has grown to this.
     center : bool
-        Whether the columns' means are taken off first; paid for, on tables with a budget.
+        Whether the columns' means are taken off first; paid for, on tables with a budget (see `release_moments`).
     release : str
         How tables release their moments: `"auto"`, or a method of `release_moments`.
     row_norm : float, optional
@@ -175,16 +176,25 @@ class NOTEARS(Estimator):
     def _solve(self, gathered: Gathered) -> Self:
         moments = gathered.moments
         matrix = moments.matrix if moments.exact else moments.repaired().matrix
-        steps = solve(
-            matrix,
-            l1=self.l1,
-            max_iterations=self.max_iterations,
-            h_tolerance=self.h_tolerance,
-            rho_max=self.rho_max,
-        )
+        steps: list[OuterStep] = []
+        early = []
+        try:
+            solve(
+                matrix,
+                l1=self.l1,
+                max_iterations=self.max_iterations,
+                h_tolerance=self.h_tolerance,
+                rho_max=self.rho_max,
+                on_step=steps.append,
+            )
+        except ConvergenceFailure as error:  # the moments may have been paid for
+            if not steps:
+                raise
+            early = [f"The optimisation ended after step {len(steps)}, with the weights of that step: {error}."]
         store_graph(self, steps[-1].weights, self.threshold, moments.columns)
         store_privacy(self, gathered.reports, gathered.parts)
         store_moment_notes(self, [moments])
+        self.notes_ = [*self.notes_, *gathered.notes, *early]
         store_released(self, [moments])
         self.history_ = [
             {

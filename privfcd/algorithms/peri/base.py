@@ -11,15 +11,17 @@ from privfcd import checks
 from privfcd.accounting import Reservation
 from privfcd.accounting.privacy_report import PrivacyReport
 from privfcd.algorithms.base import Estimator
+from privfcd.algorithms.constraint.untested import loud_notes
 from privfcd.algorithms.inputs import checked_tables, moments_given, refuse_release_options
 from privfcd.algorithms.peri.coordinator import Outcome, PERICoordinator
 from privfcd.algorithms.peri.own_moments import own_moments, planned_rounds
 from privfcd.algorithms.peri.party import PERIParty
-from privfcd.algorithms.peri.private_regrets import RegretOptions, private_parties, private_report
+from privfcd.algorithms.peri.private_regrets import RegretOptions, least_regrets, private_parties, private_report
 from privfcd.algorithms.peri.settings import Settings
 from privfcd.algorithms.release import release_moments
 from privfcd.algorithms.release.gather import RELEASES, centring
-from privfcd.algorithms.results import EXACT, store_cpdag, store_privacy, store_released
+from privfcd.algorithms.release.release import doubts
+from privfcd.algorithms.results import EXACT, store_cpdag, store_privacy, store_released, warn_when_paid
 from privfcd.data.private import PrivateTable
 from privfcd.errors import BudgetExceeded, InvalidParameter
 from privfcd.federation.local import LocalFederation
@@ -39,6 +41,10 @@ Local = Literal["pc", "ges"]
 Worst = Literal["party", "node"]
 Orientation = Literal["votes", "regret", "authors"]
 Privacy = Literal["moments", "regret"]
+
+
+class UnfinishedWarning(UserWarning):
+    """A run had too few answers left of those that were paid for, and ended with what it had found."""
 
 
 class RegretEstimator(Estimator):
@@ -90,10 +96,16 @@ class RegretEstimator(Estimator):
         Raises
         ------
         BudgetExceeded
-            A party's budget does not allow the run; no party was charged. With `privacy="regret"` also later: the
-            search needs more distinct regrets than were planned.
+            A party's budget does not allow the run; no party was charged.
         InvalidParameter, InvalidTable
-            What is wrong, and with which party.
+            What is wrong, and with which party. With `privacy="regret"` also fewer `most_regrets` than the first step of a
+            search needs, see `least_regrets`; no party was charged.
+
+        Warns
+        -----
+        UnfinishedWarning
+            With `privacy="regret"`: the run needed more distinct regrets than were planned, and ended with what it had.
+            `notes_` say what was left undone.
         """
         settings = self._settings()
         if self.privacy not in ("moments", "regret"):
@@ -121,7 +133,7 @@ class RegretEstimator(Estimator):
                     "graphs must be left out for tables: what the parties learn there is paid for here"
                 )
             if self.privacy == "regret":
-                self._refuse_with_regrets()
+                self._refuse_with_regrets(settings, len(columns))
                 tables = [table.reordered(columns) for table in tables]
                 parties, reservations, plans = private_parties(tables, settings, options)
                 otherwise = REGRETS
@@ -140,10 +152,19 @@ class RegretEstimator(Estimator):
                 for table, reservation, plan in zip(tables, reservations, plans, strict=True)
             ]
         self._store(outcome, columns, rule)
+        self.notes_ = []
+        if outcome.unfinished:
+            self.notes_.append(
+                f"{outcome.unfinished}; plan more with most_regrets, or release the moments once (privacy='moments')"
+            )
         self.party_cpdags_ = tuple(party.graph for party in parties)
         store_privacy(self, reports, parts or ())
         store_released(self, learnt, otherwise=otherwise)
+        self.notes_ += loud_notes(learnt, self.adjacency_matrix_, columns)
+        self.notes_ += [words for part in (rule, *rule.get("parties", ())) for words in doubts(part)]
         self.bytes_exchanged_ = federation.bytes_exchanged
+        if outcome.unfinished:
+            warn_when_paid(self.notes_[0], UnfinishedWarning)
         return self
 
     def _settings(self, **phases: Any) -> Settings:
@@ -222,12 +243,20 @@ class RegretEstimator(Estimator):
             for number, (part, graph) in enumerate(zip(parts, given, strict=True), start=1)
         ]
 
-    def _refuse_with_regrets(self) -> None:
+    def _refuse_with_regrets(self, settings: Settings, d: int) -> None:
         for name, plain in (("release", "auto"), ("row_norm", None)):
             if getattr(self, name) != plain:
                 raise checks.refuse(name, getattr(self, name), f"{plain!r} with privacy='regret'")
         if self.center:
             raise checks.refuse("center", self.center, "None or False with privacy='regret', which takes means to be 0")
+        least = least_regrets(settings, d)
+        if self.most_regrets < least:
+            without = "; refine=False needs fewer" if settings.masked and settings.refine else ""
+            raise checks.refuse(
+                "most_regrets",
+                self.most_regrets,
+                f"at least {least} for {d} columns, the first step of a search{without}",
+            )
 
     def _store(self, outcome: Outcome, columns: tuple[str, ...], rule: dict[str, Any]) -> None:
         store_cpdag(self, outcome.graph, columns)

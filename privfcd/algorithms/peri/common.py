@@ -12,6 +12,7 @@ from privfcd.algorithms.peri import messages
 from privfcd.algorithms.peri.regrets import RegretScore, minus_worst
 from privfcd.algorithms.peri.settings import Settings
 from privfcd.algorithms.rounds import expect
+from privfcd.algorithms.scores import AnswersUsedUp
 from privfcd.federation.protocol import Federation
 from privfcd.graphs.pdag import Pdag
 
@@ -25,19 +26,24 @@ def common_search(federation: Federation, d: int, settings: Settings) -> SearchR
     The worst party's regret has local optima that the sum of all regrets does not have, and the other way round. So the
     second search starts where one by the sum ends, and of both classes the one with the smaller worst regret of the masked
     graph is taken, on a tie that with fewer edges.
+
+    Where a party has no regrets left that were paid for, what was found until then is returned, with `used_up`.
     """
     search = partial(greedy_search, turning=settings.turning, most_parents=settings.most_parents)
     mask: messages.Mask = "directed" if settings.masked else "none"
     score = RegretScore(federation, d, mask, settings.worst)
     first = search(score)
-    if not settings.masked or settings.worst != "party":
+    if not settings.masked or settings.worst != "party" or first.used_up is not None:
         return first
-    value = graph_regret(first.cpdag, federation)
-    if value <= SOLVED:
-        return dataclasses.replace(first, messages=first.messages + 1)
-    start = search(RegretScore(federation, d, mask, "sum"))
-    second = search(score, start=start.cpdag)
-    other = graph_regret(second.cpdag, federation)
+    try:
+        value = graph_regret(first.cpdag, federation)
+        if value <= SOLVED:
+            return dataclasses.replace(first, messages=first.messages + 1)
+        start = search(RegretScore(federation, d, mask, "sum"))
+        second = search(score, start=start.cpdag)
+        other = graph_regret(second.cpdag, federation)
+    except AnswersUsedUp as error:
+        return dataclasses.replace(first, used_up=error)
     better = second if (other, _edges(second.cpdag)) < (value, _edges(first.cpdag)) else first
     steps = first.steps if better is first else start.steps + second.steps
     return SearchResult(
@@ -46,6 +52,7 @@ def common_search(federation: Federation, d: int, settings: Settings) -> SearchR
         first.messages + start.messages + second.messages + 2,
         first.families + start.families + second.families,
         steps,
+        start.used_up or second.used_up,
     )
 
 

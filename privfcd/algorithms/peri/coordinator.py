@@ -35,6 +35,9 @@ class Outcome:
         Questions to the parties, each answered by all.
     families : int
         Distinct families asked for, in all parts of the run.
+    unfinished : str
+        Which part of the run ended early or was left out, and why, where a party had no regrets left that were paid for;
+        mostly empty.
     """
 
     search: SearchResult
@@ -43,6 +46,7 @@ class Outcome:
     history: list[dict[str, Any]]
     messages: int
     families: int
+    unfinished: str = ""
 
     @property
     def common(self) -> Pdag:
@@ -78,9 +82,14 @@ class PERICoordinator:
         settings, d = self._settings, len(self._columns)
         quotes = expect(federation, messages.Offer(settings, self._columns), messages.Quote)
         search = common_search(federation, d, settings)
-        better = refined(search.cpdag, federation) if settings.refine else None
+        used_up = search.used_up
+        better = refined(search.cpdag, federation) if settings.refine and used_up is None else None
         common = search.cpdag if better is None else better.cpdag
-        directed = self._direct(federation, repaired(common), [quote.n_rows for quote in quotes])
+        if better is not None:
+            used_up = better.used_up
+        directed = None
+        if used_up is None or settings.orientation == "votes":  # votes need no regrets
+            directed = self._direct(federation, repaired(common), [quote.n_rows for quote in quotes])
         expect(federation, messages.Finish(), Empty)
         history = [
             {"phase": 1, "step": kind, "nodes": self._names((x, y)), "for": None, "against": None}
@@ -93,7 +102,26 @@ class PERICoordinator:
             ]
         asked = search.messages + (better.messages if better else 0) + (directed.messages if directed else 0)
         families = search.families + (better.families if better else 0) + (directed.families if directed else 0)
-        return Outcome(search, better, directed, history, asked, families)
+        return Outcome(search, better, directed, history, asked, families, self._unfinished(search, better, directed))
+
+    def _unfinished(self, search: SearchResult, better: Refined | None, directed: Directed | None) -> str:
+        """Return in a sentence what was left undone; nothing where all was done."""
+        settings = self._settings
+        common = "the search of the common CPDAG"
+        refining = "the refinement of the common CPDAG"
+        directions = "the directions by regrets"
+        if search.used_up is not None:
+            why, early = search.used_up, common
+        elif better is not None and better.used_up is not None:
+            why, early = better.used_up, refining
+        elif directed is not None and directed.used_up is not None:
+            why, early = directed.used_up, directions
+        else:
+            return ""
+        out = [refining] if settings.refine and better is None else []
+        out += [directions] if settings.orientation not in (None, "votes") and directed is None else []
+        left = f"; {' and '.join(out)} {'was' if out == [refining] else 'were'} left out" if out else ""
+        return f"{early[0].upper()}{early[1:]} ended early{left}: {why}"
 
     def _direct(self, federation: Federation, common: Pdag, rows: list[int]) -> Directed | None:
         match self._settings.orientation:

@@ -38,14 +38,16 @@ class PERI(RegretEstimator):
         every direction. By default "exact" for open tables, and for others "preconditioned", or "covariance" where
         `row_norm` is given or a budget is too small for rounds.
     center : bool, optional
-        Whether means are taken off first; paid for, on tables with a budget. By default on for tables.
+        Whether means are taken off; paid for, on tables with a budget, see `release_moments`. By default on for tables.
     row_norm, epsilon, delta : float, optional
         Of `release_moments`.
     privacy : {"moments", "regret"}
         One charge for moments, whereupon regrets are post-processing and free; or one for each distinct regret, as
         in the paper, with noise that holds. The latter is for comparison: it is hopeless at usual budgets.
     most_regrets : int
-        With `privacy="regret"`: how many distinct regrets of each party are paid for; one more is refused.
+        With `privacy="regret"`: how many distinct regrets of each party are paid for. Fewer than the first step of a search
+        needs are refused before the charge; where a later step needs more than are left, the run ends with what it has,
+        warns with `UnfinishedWarning`, and `notes_` say what was left undone.
     value_bound : float, optional
         With `privacy="regret"`: public bound on |x_j| that values are clipped to; the tables' declared bounds by
         default.

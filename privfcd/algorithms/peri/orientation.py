@@ -25,7 +25,7 @@ from privfcd.algorithms.ges.search import TOLERANCE
 from privfcd.algorithms.peri import messages
 from privfcd.algorithms.peri.regrets import RegretScore, minus_worst
 from privfcd.algorithms.rounds import expect
-from privfcd.algorithms.scores import Remembered
+from privfcd.algorithms.scores import AnswersUsedUp, Remembered
 from privfcd.federation.protocol import Federation
 from privfcd.graphs.cpdag import is_cpdag
 from privfcd.graphs.meek import meek_closure
@@ -56,6 +56,8 @@ class Directed:
         How often the parties were asked, and for how many families.
     rule : str
         What decided, in words.
+    used_up : AnswersUsedUp or None
+        Why it ended early, where a party had no regrets left that were paid for; `graph` is what it had reached.
     """
 
     common: Pdag
@@ -64,6 +66,7 @@ class Directed:
     messages: int = 0
     families: int = 0
     rule: str = ""
+    used_up: AnswersUsedUp | None = None
 
 
 def by_votes(common: Pdag, federation: Federation, min_support: int, missing_edges: bool) -> Directed:
@@ -123,9 +126,14 @@ def by_regret(common: Pdag, federation: Federation, rows: Sequence[int]) -> Dire
     steps: list[Step] = []
     noise = np.log(np.maximum(np.array(rows, dtype=np.float64), 2.0)) / 2
     asked = 0
+    used_up = None
     while candidates := _colliders(graph):
         ask = messages.AskColliders(graph, ((), *candidates))
-        answers = expect(federation, ask, messages.ColliderRegrets)
+        try:
+            answers = expect(federation, ask, messages.ColliderRegrets)
+        except AnswersUsedUp as error:
+            used_up = error
+            break
         asked += 1
         for name, answer in zip(federation.names, answers, strict=True):
             answer.check(len(candidates) + 1, name)
@@ -142,7 +150,7 @@ def by_regret(common: Pdag, federation: Federation, rows: Sequence[int]) -> Dire
         graph = meek_closure(common, arrows)
         (i, j), (other, _) = candidates[at]
         steps.append(("collider", (i, j, other), int(support[at]), int(against[at])))
-    return Directed(common, graph, steps, asked, rule="regrets")
+    return Directed(common, graph, steps, asked, rule="regrets", used_up=used_up)
 
 
 def _colliders(graph: Pdag) -> list[tuple[tuple[int, int], ...]]:
@@ -163,13 +171,22 @@ def by_authors_rule(common: Pdag, federation: Federation, worst: str) -> Directe
     steps: list[Step] = []
     graph = common
     families = list(enumerate(graph.entries()))
-    memory.prepare(families)
+    rule = "the authors' program"
+    try:
+        memory.prepare(families)
+    except AnswersUsedUp as error:
+        return Directed(common, graph, steps, memory.messages, memory.families, rule, error)
     sums = np.sum([memory[family] for family in families], axis=0)
+    used_up = None
     while graph.undirected_edges():
         arrows = [arrow for i, j in graph.undirected_edges() for arrow in ((i, j), (j, i))]
         columns = graph.entries()
         dropped = [((i, columns[i] & ~(1 << j)), (i, columns[i])) for i, j in arrows]
-        memory.prepare(family for pair in dropped for family in pair)
+        try:
+            memory.prepare(family for pair in dropped for family in pair)
+        except AnswersUsedUp as error:
+            used_up = error
+            break
         changes = np.array([memory[after] - memory[before] for after, before in dropped])
         gains = memory.score.total(sums + changes) - memory.score.total(sums)
         best = int(np.argmax(gains))
@@ -177,4 +194,4 @@ def by_authors_rule(common: Pdag, federation: Federation, worst: str) -> Directe
             break
         graph, sums = with_arrows(graph, [arrows[best]]), sums + changes[best]
         steps.append(("arrow", arrows[best], 0, 0))
-    return Directed(common, graph, steps, memory.messages, memory.families, "the authors' program")
+    return Directed(common, graph, steps, memory.messages, memory.families, rule, used_up)

@@ -8,7 +8,7 @@ charged, then rows are read.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from privfcd.accounting.privacy_report import PrivacyReport
@@ -20,6 +20,7 @@ from privfcd.algorithms.release.settings import ReleaseSettings
 from privfcd.algorithms.release.whitening import structure_whitening
 from privfcd.algorithms.results import table_report
 from privfcd.data.private import PrivateTable
+from privfcd.data.second_moments import table_origin
 from privfcd.federation.local import LocalFederation
 from privfcd.moments import Moments
 
@@ -102,7 +103,7 @@ def released(runs: Sequence[OwnRounds]) -> OwnMoments:
     parts, reports, rules = [], [], []
     for run in runs:
         outcome = run.coordinator.release(run.alone, run.quotes, run.shares)
-        parts.append(outcome.parts[0])
+        parts.append(replace(outcome.parts[0], origins=(table_origin(run.table),)))
         rules.append(outcome.rule)
         planned = run.party.plans[0].delta
         delta = run.settings.delta if planned is None else planned

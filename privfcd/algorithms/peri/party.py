@@ -19,6 +19,7 @@ from privfcd.algorithms.peri.settings import Settings
 from privfcd.algorithms.peri.sources import MomentRegrets, RegretSource
 from privfcd.errors import PartyFailed
 from privfcd.federation.protocol import Empty, Message
+from privfcd.federation.terms import Terms
 from privfcd.graphs.masks import directed_consensus, undirected_consensus
 from privfcd.graphs.orders import consistent_extension
 from privfcd.graphs.pdag import Pdag, with_arrows
@@ -50,6 +51,7 @@ class PERIParty:
         self._given = graph
         self._source = source
         self._settings: Settings | None = None
+        self._terms = Terms()
 
     @property
     def name(self) -> str:
@@ -64,9 +66,11 @@ class PERIParty:
 
     def answer(self, message: Message) -> Message:
         """See `Party.answer`."""
+        if self._settings is not None and not isinstance(message, messages.Offer):
+            self._terms.final = True
         match message:
             case messages.Offer():
-                return self._consider(message)
+                return self._terms.consider(self.name, message, self._consider)
             case messages.AskRegrets():
                 return messages.Regrets(self._regrets(message))
             case messages.AskColliders():

@@ -19,6 +19,7 @@ from privfcd import checks
 from privfcd.accounting import PlanPart, Reservation, compose, gaussian_event, laplace_event
 from privfcd.accounting.affordable import affordable_scale
 from privfcd.accounting.privacy_report import PrivacyReport
+from privfcd.algorithms.charging import reserve_all, run_label
 from privfcd.algorithms.peri.party import PERIParty
 from privfcd.algorithms.peri.settings import Settings
 from privfcd.algorithms.peri.sources import TableRegrets
@@ -31,6 +32,7 @@ from privfcd.errors import InvalidParameter
 from privfcd.mechanisms import AnalyticGaussian
 from privfcd.moments import Moments, NoiseTerm
 
+RUN = "regrets one by one"
 REGRETS = "regrets"
 
 
@@ -70,6 +72,21 @@ class RegretOptions:
         return tuple(table.bounds)
 
 
+def least_regrets(settings: Settings, d: int) -> int:
+    """Return how many distinct regrets of each party the run needs at least, whatever the data: for one step of a search.
+
+    A family that a party's own graph has at the node costs nothing, which is one at each node at most.
+
+    - Without masks, phase 1 asks in its first step for all d (d - 1) families of one parent, and for the d of none before.
+    - Refinement asks for the d families of a DAG, and then in one step for every addition and removal of an arc: of each
+      pair one at least, in d (d - 1) / 2 further families. It asks by no mask of the party's graph.
+    - With masks, a party whose own graph is empty is asked for nothing that costs.
+    """
+    if not settings.masked:
+        return d * (d - 1) if settings.most_parents is None or settings.most_parents > 0 else 0
+    return d * (d - 1) // 2 if settings.refine else 0
+
+
 @dataclass(frozen=True)
 class _Plan:
     parts: tuple[PlanPart, ...]
@@ -92,12 +109,7 @@ def private_parties(
     """
     bounds = [options.bounds(table) for table in tables]
     plans = [_plan(table, options) for table in tables]
-    for table, plan in zip(tables, plans, strict=True):
-        table.ledger.check(plan.parts, _label(table), delta=plan.delta)
-    reservations = [
-        table.ledger.reserve(plan.parts, _label(table), delta=plan.delta)
-        for table, plan in zip(tables, plans, strict=True)
-    ]
+    reservations = reserve_all(tables, plans, RUN)
     parties = []
     for table, plan, reservation, limits in zip(tables, plans, reservations, bounds, strict=True):
         query = SecondMoments(math.inf if table.open else math.hypot(*limits) * (1 + 1e-12))
@@ -154,10 +166,5 @@ def _plan(table: PrivateTable, options: RegretOptions) -> _Plan:
     def event(t: float) -> DpEvent:
         return compose((part.event, part.count) for part in parts(t))
 
-    scale, delta = affordable_scale(table.ledger, event, options.epsilon, options.delta, label=_label(table))
+    scale, delta = affordable_scale(table.ledger, event, options.epsilon, options.delta, label=run_label(RUN, table))
     return _Plan(parts(scale), *multipliers(scale), delta)
-
-
-def _label(table: PrivateTable) -> str:
-    """The run's name in the journal, which marks noise that protects nobody."""
-    return "regrets one by one" if table.noise.secure else "regrets one by one with SIMULATED noise"

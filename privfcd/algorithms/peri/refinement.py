@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 from privfcd.algorithms.hill_climb import hill_climb
 from privfcd.algorithms.peri.regrets import RegretScore
-from privfcd.algorithms.scores import Family, Remembered
+from privfcd.algorithms.scores import AnswersUsedUp, Family, Remembered
 from privfcd.federation.protocol import Federation
 from privfcd.graphs.cpdag import dag_to_cpdag
 from privfcd.graphs.orders import extensions
@@ -35,13 +35,18 @@ TOLERANCE = 1e-6
 
 @dataclass(frozen=True)
 class Refined:
-    """The common CPDAG, the DAG that it is the class of, its value, and how much was asked."""
+    """The common CPDAG, the DAG that it is the class of, its value, and how much was asked.
+
+    `used_up` says why the search ended early, where a party had no regrets left that were paid for; where no value is known,
+    the CPDAG is the one that it was to begin with.
+    """
 
     cpdag: Pdag
     dag: Pdag
     score: float
     messages: int
     families: int
+    used_up: AnswersUsedUp | None = None
 
 
 def refined(common: Pdag, federation: Federation, seed: int = 0) -> Refined:
@@ -61,15 +66,23 @@ def refined(common: Pdag, federation: Federation, seed: int = 0) -> Refined:
     generator = np.random.default_rng(seed)
     everything = ~np.eye(d, dtype=np.bool_)
     graph, best, value = common, common, -np.inf
+    used_up: AnswersUsedUp | None = None
     for _ in range(TURNS):
         members = dict.fromkeys(_member(graph, generator) for _ in range(MEMBERS))
-        starts = [_reversed(memory, member.parents) for member in members]
-        climbed = hill_climb(memory, everything, max(starts, key=lambda found: found[1])[0])
+        try:
+            starts = [_reversed(memory, member.parents) for member in members]
+            climbed = hill_climb(memory, everything, max(starts, key=lambda found: found[1])[0])
+        except AnswersUsedUp as error:
+            used_up = error
+            break
+        used_up = climbed.used_up
         if climbed.score <= value + TOLERANCE:
             break
         value, best = climbed.score, Pdag(climbed.parents, (0,) * d)
         graph = dag_to_cpdag(best)
-    return Refined(graph, best, value, memory.messages, memory.families)
+        if used_up is not None:
+            break
+    return Refined(graph, best, value, memory.messages, memory.families, used_up)
 
 
 def _member(graph: Pdag, generator: np.random.Generator) -> Pdag:

@@ -10,10 +10,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from privfcd.accounting import Reservation
-from privfcd.algorithms.scores import Family, GaussianBIC
+from privfcd.algorithms.scores import AnswersUsedUp, Family, GaussianBIC
 from privfcd.data.private import PrivateTable
 from privfcd.data.regression_losses import RegressionLoss
-from privfcd.errors import BudgetExceeded
 from privfcd.graphs.pdag import bits
 from privfcd.mechanisms import Laplace
 from privfcd.moments import Moments
@@ -118,16 +117,17 @@ class TableRegrets:
 
         Raises
         ------
-        BudgetExceeded
-            More distinct regrets are needed than the plan has left; none of these was released.
+        AnswersUsedUp
+            More distinct regrets are needed than the plan has left; none of these was released. How many are needed follows
+            from the party's CPDAG, which was learnt with noise that was paid for, and from earlier noisy answers: that there
+            are too few is post-processing, and so is whatever is made of it.
         """
         asked = [((node, parents), own[node]) for node, parents in families]
         missing = [key for key in dict.fromkeys(asked) if key not in self._known and key[0][1] != key[1]]
         left = self._reservation.left(self._label)
         if len(missing) > left:
-            raise BudgetExceeded(
-                f"regrets on {self._table.name!r} were refused: {len(missing)} new ones asked, {left} left of the plan; "
-                "plan more with most_regrets, or release the moments once instead"
+            raise AnswersUsedUp(
+                f"regrets on {self._table.name!r} were refused: {len(missing)} new ones asked, {left} left of the plan"
             )
         for key in missing:
             self._known[key] = self._release(*key)

@@ -11,6 +11,7 @@ import numpy as np
 from privfcd import checks
 from privfcd.accounting import REPLACE_ONE, Reservation
 from privfcd.accounting.privacy_report import PrivacyReport
+from privfcd.algorithms.charging import reserve_all, run_label
 from privfcd.algorithms.inputs import aligned, checked_tables, moments_given
 from privfcd.algorithms.personalisation.weights import (
     Array,
@@ -35,6 +36,7 @@ from privfcd.errors import InvalidParameter
 from privfcd.mechanisms import Gaussian
 from privfcd.moments import Moments, NoiseTerm
 
+RUN = "personal weights"
 FAMILIES = "second moments of the graph's families"
 HISTOGRAM_SHARE = 0.05
 
@@ -111,12 +113,7 @@ def personalise(
     if not families:
         return [refitted([], (), columns, table.name) for table in tables]
     plans = [_plan(table, families, settings) for table in tables]
-    for table, plan in zip(tables, plans, strict=True):
-        table.ledger.check(plan.parts, _label(table), delta=plan.delta)
-    reservations = [
-        table.ledger.reserve(plan.parts, _label(table), delta=plan.delta)
-        for table, plan in zip(tables, plans, strict=True)
-    ]
+    reservations = reserve_all(tables, plans, RUN)
     answers = []
     for table, plan, reservation in zip(tables, plans, reservations, strict=True):
         released = _released(table, families, plan, reservation, settings)
@@ -136,7 +133,7 @@ def _plan(table: PrivateTable, families: Families, settings: ReleaseSettings) ->
     shares.append((FAMILIES, 1 - math.fsum(share for _, share in shares)))
     if shares[-1][1] <= 0:
         raise checks.refuse("mean_share", settings.mean_share, f"less than {1 - HISTOGRAM_SHARE}")
-    plan = plan_tables([table], settings, shares, _label(table))[0]
+    plan = plan_tables([table], settings, shares, run_label(RUN, table))[0]
     if HISTOGRAM in plan.multipliers:
         mu = 1 / (plan.multipliers[HISTOGRAM] * math.sqrt(HISTOGRAM_SHARE))
         quote = Quote(table.n_rows, mu, table.relation is REPLACE_ONE, None)
@@ -188,8 +185,3 @@ def _report(table: PrivateTable, plan: TablePlan, reservation: Reservation, sett
         declared={} if settings.row_norm is None or table.open else {"row_norms": settings.row_norm},
         assumptions=(*ASSUMPTIONS, "The graph was public before this run."),
     )
-
-
-def _label(table: PrivateTable) -> str:
-    """The run's name in the journal, which marks noise that protects nobody."""
-    return "personal weights" if table.noise.secure else "personal weights with SIMULATED noise"

@@ -15,13 +15,11 @@ from privfcd.accounting.accountants import zcdp_cost
 from privfcd.accounting.events import leaves
 from privfcd.accounting.units import units_to_float
 from privfcd.algorithms.base import Estimator
-from privfcd.algorithms.fed_sparse import FedSparseBNSL
-from privfcd.algorithms.fed_sparse.choice import COORDINATES
 from privfcd.algorithms.inputs import checked_tables, moments_given
-from privfcd.algorithms.results import has_noise, table_report, without_noise
+from privfcd.algorithms.results import moment_notes, table_report
 from privfcd.data.private import PrivateTable
 from privfcd.planning.defaults import defaults_of
-from privfcd.planning.most_bytes import most_sparse_bytes
+from privfcd.planning.most_bytes import most_bytes
 from privfcd.planning.rehearsal import Estimate, ScratchLedger, commit, estimated
 from privfcd.planning.run_plan import PartyPlan, PlannedRelease, RunPlan
 from privfcd.reports.html.promise import loose_delta
@@ -84,9 +82,9 @@ def plan_run(model: Estimator, tables: Any, *, rehearse: bool = True, sources: S
     if moments is not None:
         parameters = defaults_of(model, tables)
         estimate = estimated(model, moments) if rehearse else None
-        exact = sum(not has_noise(part) for part in moments)
-        notes = [FREE, *([without_noise(exact)] if exact else [])]
-        return _plan(method, [], parameters, notes, estimate, 0.0)
+        notes = [FREE, *moment_notes([origin for part in moments for origin in part.origins])]
+        most, why = most_bytes(model, moments[0].columns, len(moments), parameters, None)
+        return _plan(method, [], parameters, [*notes, *([why] if why else [])], estimate, 0.0, most)
     checked = checked_tables(tables)
     if sources is not None and (isinstance(sources, str) or len(sources) != len(checked)):
         raise checks.refuse("sources", sources, f"one text for each of {len(checked)} tables")
@@ -104,8 +102,13 @@ def plan_run(model: Estimator, tables: Any, *, rehearse: bool = True, sources: S
     parameters = defaults_of(model, checked, labels)
     loose = loose_delta((party.party, party.delta, party.rows) for party in parties if math.isfinite(party.rho))
     notes = [*loose, *_notes(checked, committed.model), *_of_levels(model), *_chosen(model, parameters)]
+    private = any(not table.open for table in checked)
+    most, why = most_bytes(
+        model, checked[0].columns, len(checked), parameters, list(dict.fromkeys(labels)), private=private
+    )
+    notes += [why] if why else []
     estimate = estimated(model, checked) if rehearse else None
-    return _plan(method, parties, parameters, notes, estimate, pricing, _most_bytes(model, checked, parameters))
+    return _plan(method, parties, parameters, notes, estimate, pricing, most)
 
 
 def _plan(
@@ -135,14 +138,6 @@ def _plan(
         notes,
         most,
     )
-
-
-def _most_bytes(model: Estimator, tables: Sequence[PrivateTable], parameters: Mapping[str, Any]) -> int | None:
-    """Return the most that messages can come to, where their size depends on what is learnt and is bounded."""
-    if not isinstance(model, FedSparseBNSL) or parameters["release"] != COORDINATES:
-        return None
-    rounds, updates = parameters["rounds"], parameters["updates"]
-    return most_sparse_bytes(tables[0].n_columns, len(tables), rounds, updates, refit=model.refit_share > 0)
 
 
 def _of_levels(model: Estimator) -> list[str]:

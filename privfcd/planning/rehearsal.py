@@ -33,11 +33,15 @@ from privfcd.data.private import PrivateTable, RowsWanted
 from privfcd.data.simulate import linear_gaussian
 from privfcd.errors import InvalidParameter, PrivfcdError
 from privfcd.moments import Moments, NoiseTerm
+from privfcd.planning.repeatable_noise import rehearsed
 
 Array = NDArray[np.float64]
 
 MOST_SECONDS = 4.0
 """What all synthetic runs of one plan may take, roughly."""
+
+ENOUGH_SECONDS = 1.0
+"""Rounds are watched for so long, and then extended: what follows is like them."""
 
 FEW_COLUMNS = 10
 """A run on so many columns is short whatever the method."""
@@ -47,6 +51,9 @@ MOST_ENCODED = 100
 
 FEW_ROUNDS = 3
 """Rounds are extended only from more than one: the first waits for what the run sets up."""
+
+STEADY = (FEW_ROUNDS, 10, 30)
+"""Bytes are extended from the first so many rounds, the most that were seen: not from as many as the clock allowed."""
 
 MOST_CELLS = 10_000_000
 """Largest number of synthetic values in one run."""
@@ -177,7 +184,8 @@ def estimated(model: Estimator, source: Sequence[PrivateTable] | Sequence[Moment
             break
         try:
             copy, made, size = _prepared(model, source, columns)
-            seen.append(_run(copy, made, columns, size, left if columns == d else MOST_SECONDS / 10))
+            limit = min(left, ENOUGH_SECONDS) if columns == d else ENOUGH_SECONDS / (2 if seen else 10)
+            seen.append(_run(copy, made, columns, size, limit))
         except (PrivfcdError, ArithmeticError, ValueError) as error:  # of rows, or rounding, that the run will not meet
             if not rows and isinstance(error, InvalidParameter):
                 raise  # moments have no other run that would say so
@@ -238,18 +246,22 @@ class _Watch:
             raise _Enough
 
     def extended(self) -> tuple[float, float]:
-        """Return the seconds and bytes of all rounds, going on as in the later half of those seen."""
-        seconds, sent = self.marks[-1]
-        half = (len(self.marks) - 1) // 2
-        to_go = (self.rounds - len(self.marks)) / (len(self.marks) - 1 - half)
-        return seconds + to_go * (seconds - self.marks[half][0]), sent + to_go * (sent - self.marks[half][1])
+        """Return the seconds and bytes of all rounds, going on as in the later half of those seen, or of `STEADY` ones."""
+        steady = max(number for number in STEADY if number <= len(self.marks))
+        return self._going_on(len(self.marks), 0), self._going_on(steady, 1)
+
+    def _going_on(self, seen: int, which: int) -> float:
+        half = (seen - 1) // 2
+        last = self.marks[seen - 1][which]
+        return last + (self.rounds - seen) / (seen - 1 - half) * (last - self.marks[half][which])
 
 
 def _first(part: Moments, names: tuple[str, ...]) -> Moments:
     """Return moments of the first columns; of the noise each entry's deviation, which is all that matters here."""
     k = len(names)
     noise = () if part.noise_sd is None else (NoiseTerm(part.noise_sd[:k, :k]),)
-    return Moments(part.matrix[:k, :k], part.rows, names, noise, None if part.mean is None else part.mean[:k])
+    mean = None if part.mean is None else part.mean[:k]
+    return Moments(part.matrix[:k, :k], part.rows, names, noise, mean, part.origins, part.differences)
 
 
 def _run(copy: Any, made: Sequence[Any], columns: int, rows: int, seconds: float) -> _Run:
@@ -315,7 +327,8 @@ def synthetic(
     """Return a copy of `model` for the first `columns` columns, and tables of synthetic rows that it fits.
 
     Rows follow a random sparse DAG, each party's as many as declared unless that is more than `MOST_CELLS` values; budgets,
-    what was spent, names, relation, bounds and the kind of noise are those of the tables.
+    what was spent, names, relation, bounds and the kind of noise are those of the tables. Rows and noise are seeded, so that
+    the same plan says the same bytes again.
     """
     names = tables[0].columns[:columns]
     sizes = [table.n_rows for table in tables]
@@ -324,7 +337,7 @@ def synthetic(
     changes = _narrowed(model.get_params(), names)
     simulated = linear_gaussian(columns, parties=len(tables), rows=sizes, seed=seed)
     made = []
-    for table, rows in zip(tables, simulated.tables, strict=True):
+    for party, (table, rows) in enumerate(zip(tables, simulated.tables, strict=True)):
         bounds = None if table.bounds is None else dict(zip(table.columns, table.bounds, strict=True))
         if changes.get("levels") is not None:
             rows = _cut(rows, changes["levels"], names)
@@ -336,7 +349,7 @@ def synthetic(
                 names,
                 ledger=ScratchLedger(table.ledger, QUICK),
                 bounds=None if bounds is None else {name: bounds[name] for name in names},
-                noise=table.noise,
+                noise=rehearsed(table.noise, party),
                 relation=table.relation,
                 declared_rows=None if table.relation is REPLACE_ONE else len(rows),
             )

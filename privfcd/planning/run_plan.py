@@ -121,7 +121,8 @@ class RunPlan:
     notes : list of str
         How bytes and time were estimated, and what else should be known before the run.
     most_bytes : int or None
-        Bound on the size of all messages where it depends on what is learnt; None where no bound is needed, or known.
+        Bound on the size of all messages where it depends on what is learnt; None where no bound is needed, or known. Where
+        none is worth stating, `notes` say why. See `privfcd.planning.most_bytes`.
     """
 
     method: str

@@ -98,7 +98,7 @@ def test_a_plan_is_what_the_run_then_reports(
 
 
 OPTIONS = [
-    ("fed-sparse", {**SPARSE, "release": "covariance"}, {}),
+    ("fed-sparse", {**SPARSE, "release": "preconditioned"}, {}),
     ("fed-sparse", {**SPARSE, "release": "auto"}, {}),
     ("fed-sparse", {**SPARSE, "center": True, "refit_share": 0.0, "loss": pf.HuberLoss(2.0)}, {"bounds": None}),
     ("fed-sparse", {**SPARSE, "mechanisms": "mangold-proven", "smoothness": [1.0, 3.0, 1.0]}, {}),

@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 from abc import abstractmethod
 from fractions import Fraction
+from functools import lru_cache
 
 from dp_accounting import (
     DpEvent,
@@ -57,9 +58,7 @@ def zcdp_cost(event: DpEvent) -> float | None:
         case GaussianDpEvent():
             if event.noise_multiplier == 0:
                 return math.inf
-            if event.noise_multiplier == math.inf:
-                return 0.0
-            return float_up(1 / (2 * decimal(event.noise_multiplier) ** 2)) or math.nextafter(0, 1)
+            return 0.0 if event.noise_multiplier == math.inf else _gaussian_rho(event.noise_multiplier)
         case BoundedRangeDpEvent():
             return bounded_range_rho(event.eta) if event.eta < math.inf else math.inf
         case LaplaceDpEvent():
@@ -68,6 +67,12 @@ def zcdp_cost(event: DpEvent) -> float | None:
         case EpsilonDeltaDpEvent(delta=0):
             return pure_rho(event.epsilon) if event.epsilon < math.inf else math.inf
     return None
+
+
+@lru_cache(maxsize=4096)
+def _gaussian_rho(multiplier: float) -> float:
+    """Return 1 / (2 multiplier²), rounded up and above 0; kept, because one event's cost is asked for many times."""
+    return float_up(1 / (2 * decimal(multiplier) ** 2)) or math.nextafter(0, 1)
 
 
 class SummingAccountant(PrivacyAccountant):

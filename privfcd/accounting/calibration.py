@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
@@ -168,7 +169,10 @@ def smallest_scale(
         return lambda scale: epsilon_of(plan(scale), delta, name)
 
     if accountant == "tight":
-        with suppress(InvalidParameter):  # zCDP may not know the events; its scale is only where to begin
+        power = 1.0
+        with suppress(InvalidParameter):  # zCDP may not know the events; its scale and slope are only where to begin
             start = falling_root(cost("zcdp"), epsilon, start, tolerance=1e-3)
-        return falling_root(cost(accountant), epsilon, start)
+            near, far = map(cost("zcdp"), (start, 1.1 * start))
+            power = math.log(near / far) / math.log(1.1) if near > far > 0 else power
+        return falling_root(cost(accountant), epsilon, start, power=power)
     return falling_root(cost(accountant), epsilon, start, tolerance=1e-13)

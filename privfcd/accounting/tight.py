@@ -37,7 +37,6 @@ from __future__ import annotations
 import math
 import sys
 from collections.abc import Callable, Iterable
-from functools import lru_cache
 
 from dp_accounting import DpEvent, GaussianDpEvent, NeighboringRelation, PrivacyAccountant
 from dp_accounting.dp_event import RandomizedResponseDpEvent
@@ -50,6 +49,7 @@ from privfcd.accounting.curves import EPS, with_gaussian
 from privfcd.accounting.domination import ALLOWANCE
 from privfcd.accounting.events import REPLACE_ONE, BoundedRangeDpEvent, leaves
 from privfcd.accounting.gap import lower_epsilon
+from privfcd.accounting.once import computed_once
 
 __all__ = ["GRID_LIMIT", "TightAccountant", "exponential_epsilon", "tight_epsilon"]
 
@@ -168,7 +168,7 @@ def _rest(composition: Composition, delta: float) -> float:
     return left * (1 - 4 * EPS) - EPS * composition.failure
 
 
-@lru_cache(maxsize=256)
+@computed_once(maxsize=256)
 def _epsilon_by(composition: Composition, delta: float) -> tuple[float, str]:
     """Return the least upper bound on epsilon, and its name."""
     rest = _rest(composition, delta)

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 from fractions import Fraction
+from functools import lru_cache
 
 UNIT_DIGITS = 24
 UNITS_IN_ONE = 10**UNIT_DIGITS
@@ -16,7 +17,13 @@ UNITS_IN_ONE = 10**UNIT_DIGITS
 
 def decimal(value: float) -> Fraction:
     """Return the shortest decimal that reads back as `value`, exactly."""
-    return Fraction(repr(float(value)))
+    return _decimal(float(value))
+
+
+@lru_cache(maxsize=4096)
+def _decimal(value: float) -> Fraction:
+    """Return the decimal; kept, because the same few amounts are read in every charge of a run."""
+    return Fraction(repr(value))
 
 
 def units_up(amount: Fraction) -> int:

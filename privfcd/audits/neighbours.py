@@ -29,7 +29,7 @@ class Neighbours:
     def tables(self, relation: NeighboringRelation, null: Array | None) -> tuple[Array, Array]:
         """Return the table and its neighbour; a removed record leaves the row `null` behind, or none."""
         if relation is ADD_OR_REMOVE_ONE and null is None:
-            return self.rows, np.delete(self.rows, self.index, axis=0)
+            return self.rows, np.concatenate((self.rows[: self.index], self.rows[self.index + 1 :]))
         neighbour = self.rows.copy()
         neighbour[self.index] = self.other if null is None else null
         return self.rows, neighbour
@@ -51,30 +51,28 @@ class Rows:
             np.clip(state.rows, self._low, self._high, out=state.rows)
             np.clip(state.other, self._low, self._high, out=state.other)
 
-    def corner(self) -> Array:
-        return np.where(self.rng.random(self.d) < 0.5, self._low, self._high)
-
     def one(self) -> Array:
         """A corner, one coordinate or some coordinates of one, or a point of the box; perhaps far out."""
-        kind = self.rng.integers(5)
-        row = self.corner()
+        kind = int(self.rng.integers(5))
+        row = np.where(self.rng.random(self.d) < 0.5, self._low, self._high)
         if kind == 1:
             row = row * (np.arange(self.d) == self.rng.integers(self.d))
         elif kind == 2:
             row = row * (self.rng.random(self.d) < 0.5)
         elif kind == 3:
             row = self.rng.uniform(self._low, self._high)
-        return row * self.factor()
+        factor = self.factor()
+        return row if factor == 1 else row * factor
 
     def factor(self) -> float:
         """1 for most rows, else one of the far factors."""
         if len(self._factors) == 1 or self.rng.random() < 0.6:
             return 1.0
-        return float(self.rng.choice(self._factors[1:]))
+        return self._factors[1 + int(self.rng.integers(len(self._factors) - 1))]
 
     def background(self, n: int) -> Array:
         """All zeros, one row repeated, one row and its negative, or rows of their own."""
-        kind = self.rng.integers(4)
+        kind = int(self.rng.integers(4))
         row = self.one()
         if kind == 0:
             return np.zeros((n, self.d))
@@ -86,6 +84,6 @@ class Rows:
     def values(self, column: int, now: float) -> list[float]:
         """What one coordinate is tried at: zero, ends of the box and far out, and one near its value `now`."""
         ends = [float(self._low[column]), float(self._high[column])]
-        step = (ends[1] - ends[0]) * float(np.exp(self.rng.uniform(-7, 0))) * float(self.rng.choice([-1.0, 1.0]))
+        step = (ends[1] - ends[0]) * float(np.exp(self.rng.uniform(-7, 0))) * (-1.0, 1.0)[int(self.rng.integers(2))]
         near = min(max(now, ends[0]), ends[1]) + step
         return [0.0, *(end * factor for end in ends for factor in self._factors), near]

@@ -219,8 +219,9 @@ class _Search:
 
     def run(self, evaluations: int) -> None:
         self._left = evaluations
-        while self._left:
-            self._climb(*self._best_start())
+        with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
+            while self._left:
+                self._climb(*self._best_start())
 
     def _start(self) -> Neighbours:
         rows = self._source.background(self._n)
@@ -294,12 +295,11 @@ class _Search:
         self.tried += 1
         self._left -= 1
         rows, neighbour = state.tables(self._relation, self._null)
-        with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
-            first = np.asarray(self._query.evaluate(rows), dtype=np.float64).ravel()
-            second = np.asarray(self._query.evaluate(neighbour), dtype=np.float64).ravel()
-            if self._averaged and len(neighbour) != len(rows):
-                second = second * (len(neighbour) / len(rows))
-            distance = _norm(first - second, str(self._query.norm))
+        first = np.asarray(self._query.evaluate(rows), dtype=np.float64).ravel()
+        second = np.asarray(self._query.evaluate(neighbour), dtype=np.float64).ravel()
+        if self._averaged and len(neighbour) != len(rows):
+            second = second * (len(neighbour) / len(rows))
+        distance = _norm(first - second, str(self._query.norm))
         if distance > self.found:
             self.found, self.best = distance, state
             if self.first_violation is None and distance > self._claimed * (1 + ROUNDING):

@@ -72,15 +72,15 @@ rows_d = 3
 @pytest.mark.parametrize("name", FAULTS)
 def test_the_fault_is_found(name: str) -> None:
     for seed in range(10):
-        report = search_sensitivity(FAULTS[name], 50, 3, bound=1, seed=seed)
+        report = search_sensitivity(FAULTS[name], 50, 3, bound=1, seed=seed, evaluations=500)
         assert report.verdict == "violated", report
-        assert report.first_violation is not None and report.first_violation <= 500
+        assert report.first_violation is not None
 
 
 @pytest.mark.parametrize("outside", [True, False])
 def test_clipped_mean_gradient_is_off_by_more_than_four(outside: bool) -> None:
     for seed in range(10):
-        report = search_sensitivity(MEAN_CLIPPED, 50, 3, bound=1, seed=seed, outside=outside)
+        report = search_sensitivity(MEAN_CLIPPED, 50, 3, bound=1, seed=seed, outside=outside, evaluations=500)
         assert report.ratio >= (49 if outside else 4.6), report
 
 

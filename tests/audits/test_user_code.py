@@ -48,18 +48,18 @@ def test_a_right_function_is_consistent_and_half_of_its_claim_is_refuted() -> No
     assert report.verdict == "consistent" and 0.9 < report.bound <= 1.0
     assert report.subject == "noisy_sum" and "seeds made from 0" in report.noise and report.runs == 20_000
     assert np.array_equal(report.witness.pair[0], ZERO) and np.array_equal(report.witness.pair[1], ONE)
-    assert audit_function(noisy_sum, ZERO, ONE, Claim(epsilon=0.5), 5_000).verdict == "violated"
+    assert audit_function(noisy_sum, ZERO, ONE, Claim(epsilon=0.5), 2_000).verdict == "violated"
 
 
 def test_words_arrays_and_shapes_are_understood() -> None:
     truth = float(np.log(3))  # 0.75 / 0.25
     report = audit_function(randomised_response, ZERO, ONE, Claim(epsilon=truth), 20_000)
     assert report.verdict == "consistent" and 0.95 * truth < report.bound <= truth
-    assert audit_function(randomised_response, ZERO, ONE, Claim(epsilon=1.0), 20_000).verdict == "violated"
+    assert audit_function(randomised_response, ZERO, ONE, Claim(epsilon=1.0), 10_000).verdict == "violated"
     right = audit_function(gaussian_pair, ZERO, ONE, gaussian_event(1.0, 1.0), 10_000)
     assert right.verdict == "consistent" and right.mu_bound is not None and 0.85 < right.mu_bound <= 1.0
-    assert audit_function(gaussian_pair, ZERO, ONE, Claim(mu=0.7), 10_000).verdict == "violated"
-    assert audit_function(leaks_its_shape, ZERO, ONE, Claim(epsilon=0.3), 10_000).verdict == "violated"
+    assert audit_function(gaussian_pair, ZERO, ONE, Claim(mu=0.7), 5_000).verdict == "violated"
+    assert audit_function(leaks_its_shape, ZERO, ONE, Claim(epsilon=0.3), 5_000).verdict == "violated"
 
 
 def test_vectorised_statistics_and_workers_agree_with_one_run_after_the_other() -> None:

@@ -16,18 +16,26 @@ from itertools import pairwise
 import networkx as nx
 
 from privfcd import checks
+from privfcd.errors import InvalidParameter
 from privfcd.graphs.crossings import crossings, ordered
 from privfcd.graphs.curves import Curve, Point, backwards
 from privfcd.graphs.dag import plain_digraph
 from privfcd.graphs.downward import Line, downward, layer_numbers
 from privfcd.graphs.labels import labels, text_width
 
+MOST_NODES, MOST_LINES, MOST_STEPS = 1_000, 4_000, 15_000
+"""Of a graph that is drawn: steps are the layers that its lines go down, in all. At these a picture takes about ten seconds,
+and several metres of a screen; beyond, nobody could read it."""
 _SWEEPS, _MANY = 24, 10_000  # nodes and dummies beyond which fewer sweeps must do
 _APART, _PASSING = 22.0, 12.0  # least gaps: between two names, beside a line that passes
 _LEAST_GAP, _MOST_GAP = 52.0, 120.0  # between two layers
 _NEARLY = 60.0  # what a stretch of a line may be moved by to become vertical, at most
 _STEP = 12.0  # between two edges at one side of a name
 _BESIDE = 40.0  # between two parts
+
+
+class PictureTooLarge(InvalidParameter):
+    """A graph is too large to be drawn."""
 
 
 @dataclass(frozen=True)
@@ -125,10 +133,13 @@ def layered(
 
     Raises
     ------
+    PictureTooLarge
+        More than `MOST_NODES` nodes, `MOST_LINES` lines or `MOST_STEPS` steps from layer to layer.
     InvalidParameter
         Not a plain DiGraph, a node that is not a text, an edge from a node to itself, or an extra line to no node.
     """
     given = plain_digraph("graph", graph)
+    _check_size("nodes", len(given), MOST_NODES)
     for node in given:
         if not isinstance(node, str):
             raise checks.refuse("graph", node, "a graph whose nodes are texts")
@@ -138,7 +149,9 @@ def layered(
             raise checks.refuse("extra", pair, "pairs of different nodes of the graph")
     size = checks.positive("font", font)
     limit = checks.positive("widest", widest)
+    _check_size("edges", given.number_of_edges(), 2 * MOST_LINES)  # two arcs may be one line
     lines = downward(given, more)
+    _check_size("lines", len(lines), MOST_LINES)
     together: nx.Graph[str] = nx.Graph([(line.source, line.target) for line in lines])
     together.add_nodes_from(given)
     parts = sorted((sorted(part) for part in nx.connected_components(together)), key=lambda part: (-len(part), part))
@@ -146,16 +159,28 @@ def layered(
     inside: list[list[Line]] = [[] for _ in parts]
     for line in lines:
         inside[number[line.source]].append(line)
+    layers = [layer_numbers(nodes, own) for nodes, own in zip(parts, inside, strict=True)]
+    steps = (own[line.bottom] - own[line.top] for own, part in zip(layers, inside, strict=True) for line in part)
+    _check_size("steps from layer to layer along its lines", sum(steps), MOST_STEPS)
     texts = labels(sorted(given), size, limit)
-    return _packed([_part(nodes, own, size, texts) for nodes, own in zip(parts, inside, strict=True)])
+    return _packed([_part(*part, size, texts) for part in zip(parts, inside, layers, strict=True)])
 
 
-def _part(nodes: list[str], lines: list[Line], font: float, shown: Mapping[str, str]) -> Layout:
+def _check_size(what: str, size: int, most: int) -> None:
+    if size > most:
+        raise PictureTooLarge(
+            f"graph must have at most {most:,} {what} to be drawn, got {size:,}: draw a part of it, such as "
+            "graph.subgraph(names), or write it with write_graph"
+        )
+
+
+def _part(
+    nodes: list[str], lines: list[Line], layer_of: Mapping[str, int], font: float, shown: Mapping[str, str]
+) -> Layout:
     """Place one connected part."""
     texts = [shown[node] for node in nodes]
     widths = [text_width(text, font) + 1.5 * font for text in texts]
     index = {node: k for k, node in enumerate(nodes)}
-    layer_of = layer_numbers(nodes, lines)
     layer = [layer_of[node] for node in nodes]
     chains: list[list[int]] = []
     for line in lines:

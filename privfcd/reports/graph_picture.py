@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import math
 import os
 from collections.abc import Mapping
 from pathlib import Path
@@ -32,6 +33,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 _POINTS = 10 / FONT  # of one unit of the drawing: names have 10 points
+_DPI, _MOST_PIXELS = 150, 3e7  # of a PNG: a wide graph gets fewer pixels an inch, rather than a file of 40 MB
 _MARGIN = 14.0
 _HEADING = FONT + 2
 
@@ -112,7 +114,8 @@ def save_figure(figure: Figure, path: str | os.PathLike[str]) -> None:
     if kind not in figure.canvas.get_supported_filetypes():
         raise checks.refuse("path", os.fspath(path), "a file that ends in .png, .svg or .pdf")
     picture = io.BytesIO()
-    figure.savefig(picture, format=kind, dpi=150)
+    width, height = figure.get_size_inches()
+    figure.savefig(picture, format=kind, dpi=min(_DPI, math.sqrt(_MOST_PIXELS / (width * height))))
     write_whole(path, picture.getvalue())
 
 

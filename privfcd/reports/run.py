@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from privfcd.algorithms.results import missing_promises
 from privfcd.graphs.metrics import GraphMetrics, compare
+from privfcd.moments.origins import NONE
 
 if TYPE_CHECKING:
     import networkx as nx
@@ -17,13 +18,15 @@ if TYPE_CHECKING:
 
 HERE, BEFORE, ELSEWHERE = "in this run", "when the moments were released", "at the parties"
 """Where what a model used was paid for, and its reports are."""
+NOWHERE = "nowhere: the moments were exact"
 
 
 def run_summary(model: Any, seconds: float, target: nx.DiGraph[str] | None = None) -> dict[str, Any]:
     """Return what a run came to, ready for JSON.
 
     Every fitted model has a summary. One that was learnt from moments has no reports of its own, and spends nothing here;
-    what a coordinator learnt from parties on other machines was paid for there, and its epsilon is null here.
+    what a coordinator learnt from parties on other machines was paid for there, and its epsilon is what the study allows, or
+    null where nothing says it.
 
     Parameters
     ----------
@@ -39,10 +42,10 @@ def run_summary(model: Any, seconds: float, target: nx.DiGraph[str] | None = Non
     columns = [str(name) for name in model.feature_names_in_]
     return {
         "columns": columns,
-        "edges": graph_edges(model.causal_graph_),
+        "edges": _marked(graph_edges(model.causal_graph_), getattr(model, "untested_", ())),
         "against_target": None if target is None else vars_of_metrics(compare(target, model.causal_graph_)),
         "privacy": {
-            "paid": where_paid(model),
+            "paid": NOWHERE if only_exact(model) else where_paid(model),
             "epsilon": _plain(epsilon),
             "delta": delta,
             "parties": [report.as_dict() for report in reports_of(model)],
@@ -70,6 +73,12 @@ def where_paid(model: Any) -> str:
     return HERE if reports_of(model) else ELSEWHERE
 
 
+def only_exact(model: Any) -> bool:
+    """Return whether the model was learnt from moments without any noise: nobody paid for them."""
+    origins = getattr(model, "_origins", ())
+    return where_paid(model) == BEFORE and bool(origins) and all(origin.noise == NONE for origin in origins)
+
+
 def notes_of(model: Any) -> list[str]:
     """Return what the run said of itself: its notes, and the warning of a test of its assumptions."""
     notes = getattr(model, "notes_", None) or ()
@@ -90,6 +99,12 @@ def graph_edges(graph: nx.DiGraph[str]) -> list[dict[str, Any]]:
         else:
             edges.append({"from": cause, "to": effect})
     return edges
+
+
+def _marked(edges: list[dict[str, Any]], untested: Iterable[tuple[str, str]]) -> list[dict[str, Any]]:
+    """Return the edges, with `untested` True where no test could say anything of one."""
+    pairs = {frozenset(pair) for pair in untested}
+    return [{**edge, "untested": True} if frozenset((edge["from"], edge["to"])) in pairs else edge for edge in edges]
 
 
 def _dropped(model: Any, columns: list[str]) -> dict[str, Any]:

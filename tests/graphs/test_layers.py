@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import time
+from collections.abc import Callable
 from itertools import combinations, pairwise, permutations, product
 
 import networkx as nx
@@ -205,17 +205,12 @@ def test_graphs_without_edges_are_packed() -> None:
     assert layout.crossings == 0 and 0.5 < layout.width / layout.height < 4
 
 
-def test_two_hundred_nodes_take_under_a_second() -> None:
+def test_twice_the_nodes_are_about_twice_the_work(calls: Callable[[Callable[[], object]], int]) -> None:
+    few, many = (calls(lambda nodes=nodes: layered(random_dag(nodes, 2 * nodes, 0))) for nodes in (30, 60))
+    assert few < 3_000_000 and many < 3 * few
     graph = random_dag(200, 400, 0)
-    times = []
-    for _ in range(3):  # the least of three: the machine may be busy
-        start = time.process_time()
-        layout = layered(graph)
-        times.append(time.process_time() - start)
-        if times[-1] < 1:
-            break
-    assert min(times) < 1 and len(layout.boxes) == 200
-    assert layered(graph) == layout
+    layout = layered(graph)
+    assert len(layout.boxes) == 200 and layered(graph) == layout
 
 
 @pytest.mark.parametrize(
@@ -243,7 +238,7 @@ def test_arguments_are_checked() -> None:
         layered(graph, widest=float("inf"))
 
 
-@given(st.text(min_size=1, max_size=60), st.floats(20, 300))
+@given(st.text(st.characters(exclude_categories=["Cs"]), min_size=1, max_size=60), st.floats(20, 300))
 def test_names_are_cut_to_the_width(text: str, widest: float) -> None:
     short = shortened(text, 13.0, widest)
     assert text_width(short, 13.0) <= widest or short == "…"

@@ -23,7 +23,7 @@ import threading
 from collections.abc import Iterator
 from datetime import date
 from http.server import BaseHTTPRequestHandler, HTTPServer
-from itertools import pairwise
+from itertools import pairwise, product
 from pathlib import Path
 from typing import Any
 
@@ -191,12 +191,11 @@ def test_the_policy_forbids_what_could_get_in(browser: Any, pages: dict[str, Pat
 
 
 @pytest.mark.parametrize("name", ["fixed", "hostile", "bare"])
-@pytest.mark.parametrize("media", ["screen", "print"])
-def test_nothing_is_wider_than_the_screen(browser: Any, pages: dict[str, Path], name: str, media: str) -> None:
+def test_nothing_is_wider_than_the_screen(browser: Any, pages: dict[str, Path], name: str) -> None:
     with Tab(browser, pages[name]) as page:
-        page.emulate_media(media=media)
         page.evaluate(OPEN_ALL)
-        for width in (320, 390, 794, 1280):
+        for media, width in product(("screen", "print"), (320, 390, 794, 1280)):
+            page.emulate_media(media=media)
             page.set_viewport_size({"width": width, "height": 800})
             wide = page.evaluate(
                 """() => {
@@ -211,31 +210,36 @@ def test_nothing_is_wider_than_the_screen(browser: Any, pages: dict[str, Path], 
             )
             if media == "print" and width < 700:
                 wide = [one for one in wide if not one.startswith("the page")]  # no paper is that narrow
-            assert wide == [], width
+            assert wide == [], (media, width)
 
 
-@pytest.mark.parametrize("width", [320, 390, 1280])
-def test_texts_in_charts_do_not_overlap(browser: Any, pages: dict[str, Path], width: int) -> None:
-    with Tab(browser, pages["fixed"], viewport={"width": width, "height": 800}) as page:
-        overlaps = page.evaluate(
-            """() => [...document.querySelectorAll('.charts svg')].flatMap(svg => {
-              const outer = svg.getBoundingClientRect();
-              const boxes = [...svg.querySelectorAll('text')].map(text => [text.textContent, text.getBoundingClientRect()]);
-              const out = boxes.filter(([, box]) => box.left < outer.left || box.right > outer.right
-                || box.top < outer.top || box.bottom > outer.bottom).map(([text]) => text + ' is outside');
-              boxes.forEach(([one, a], k) => boxes.slice(k + 1).forEach(([other, b]) => {
-                if (a.left < b.right && b.left < a.right && a.top + 2 < b.bottom - 2 && b.top + 2 < a.bottom - 2)
-                  out.push(one + ' on ' + other);
-              }));
-              return out;
-            })"""
-        )
-        assert overlaps == []
-        sizes = page.evaluate(
-            """() => [...document.querySelectorAll('.charts svg, .graph svg')].map(svg =>
-              svg.querySelector('text').getBoundingClientRect().height)"""
-        )
-        assert len(sizes) >= 4 and min(sizes) > 9
+def test_texts_in_charts_do_not_overlap(browser: Any, pages: dict[str, Path]) -> None:
+    with Tab(browser, pages["fixed"]) as page:
+        for width in (320, 390, 1280):
+            page.set_viewport_size({"width": width, "height": 800})
+            check_charts(page)
+
+
+def check_charts(page: Any) -> None:
+    overlaps = page.evaluate(
+        """() => [...document.querySelectorAll('.charts svg')].flatMap(svg => {
+          const outer = svg.getBoundingClientRect();
+          const boxes = [...svg.querySelectorAll('text')].map(text => [text.textContent, text.getBoundingClientRect()]);
+          const out = boxes.filter(([, box]) => box.left < outer.left || box.right > outer.right
+            || box.top < outer.top || box.bottom > outer.bottom).map(([text]) => text + ' is outside');
+          boxes.forEach(([one, a], k) => boxes.slice(k + 1).forEach(([other, b]) => {
+            if (a.left < b.right && b.left < a.right && a.top + 2 < b.bottom - 2 && b.top + 2 < a.bottom - 2)
+              out.push(one + ' on ' + other);
+          }));
+          return out;
+        })"""
+    )
+    assert overlaps == []
+    sizes = page.evaluate(
+        """() => [...document.querySelectorAll('.charts svg, .graph svg')].map(svg =>
+          svg.querySelector('text').getBoundingClientRect().height)"""
+    )
+    assert len(sizes) >= 4 and min(sizes) > 9
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
@@ -299,26 +303,25 @@ CONTRASTS = """() => {
 
 
 @pytest.mark.parametrize("name", ["fixed", "bare"])
-@pytest.mark.parametrize("scheme", ["light", "dark"])
-@pytest.mark.parametrize("media", ["screen", "print"])
-def test_every_text_can_be_read(browser: Any, pages: dict[str, Path], name: str, scheme: str, media: str) -> None:
-    with Tab(browser, pages[name], color_scheme=scheme) as page:
-        page.emulate_media(media=media, color_scheme=scheme)
+def test_every_text_can_be_read(browser: Any, pages: dict[str, Path], name: str) -> None:
+    with Tab(browser, pages[name]) as page:
         page.evaluate(OPEN_ALL)
-        found = page.evaluate(CONTRASTS)
-        assert len(found) > 8 and min(found.values()) >= 4.5, found
-        dark = (
-            sum(map(int, re.findall(r"\d+", page.evaluate("getComputedStyle(document.body).backgroundColor"))[:3]))
-            < 200
-        )
-        assert dark == (scheme == "dark" and media == "screen")
-        lines = page.evaluate(
-            """() => ['.charts .line', 'svg.bar .run', '.key .before'].map(one => document.querySelector(one))
-              .filter(Boolean).map(one => getComputedStyle(one)[one.matches('.line') ? 'stroke' : 'fill'])"""
-        )
-        paper = page.evaluate("getComputedStyle(document.body).backgroundColor")
-        for colour in lines:  # what carries meaning without being text: 3 to 1
-            assert contrast(colour, paper) >= 3
+        for media, scheme in product(("screen", "print"), ("light", "dark")):
+            page.emulate_media(media=media, color_scheme=scheme)
+            check_contrasts(page, dark=scheme == "dark" and media == "screen")
+
+
+def check_contrasts(page: Any, *, dark: bool) -> None:
+    found = page.evaluate(CONTRASTS)
+    assert len(found) > 8 and min(found.values()) >= 4.5, found
+    paper = page.evaluate("getComputedStyle(document.body).backgroundColor")
+    assert (sum(map(int, re.findall(r"\d+", paper)[:3])) < 200) == dark
+    lines = page.evaluate(
+        """() => ['.charts .line', 'svg.bar .run', '.key .before'].map(one => document.querySelector(one))
+          .filter(Boolean).map(one => getComputedStyle(one)[one.matches('.line') ? 'stroke' : 'fill'])"""
+    )
+    for colour in lines:  # what carries meaning without being text: 3 to 1
+        assert contrast(colour, paper) >= 3
 
 
 def contrast(one: str, other: str) -> float:
@@ -364,6 +367,8 @@ def test_it_can_be_walked_through_without_eyes_or_mouse(browser: Any, pages: dic
         for _ in range(40):
             page.keyboard.press("Tab")
             reached.add(page.evaluate("document.activeElement.closest('section')?.id"))
+            if {"graph", "edges", "parameters"} <= reached:
+                break
         assert {"graph", "edges", "parameters"} <= reached
         closed = page.locator("details summary").first
         closed.focus()
@@ -449,9 +454,10 @@ def test_it_looks_as_it_did(browser: Any, pages: dict[str, Path], width: int) ->
                 now.quantize(128, dither=Image.Dither.NONE).save(path, optimize=True)
             kept = Image.open(path).convert("RGB")
             assert difference(now, kept) < ALIKE, kind
-            change = page.add_style_tag(content=style)
-            assert difference(picture(page, kind), kept) > 1.5 * ALIKE, kind
-            change.evaluate("element => element.remove()")
+            if width == min(WIDTHS):  # that a change is seen
+                change = page.add_style_tag(content=style)
+                assert difference(picture(page, kind), kept) > 1.5 * ALIKE, kind
+                change.evaluate("element => element.remove()")
 
 
 def test_the_comparison_bears_a_shift_and_sees_a_change() -> None:

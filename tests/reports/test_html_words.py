@@ -28,6 +28,21 @@ def test_what_stability_counts_is_said_as_it_is(sparse: Any, tables: Any) -> Non
     assert "In late rounds" not in text and "chosen at all" not in text
 
 
+def test_shares_of_reruns_promise_nothing_but_of_the_noise(sparse: Any, tables: Any) -> None:
+    model = quiet(lambda: pf.EqualVarianceSearch().fit(tables(pf.Budget(epsilon=9, delta=1e-6))))
+    assert "about the noise that was paid for" not in check_whole(report_html(model)).text
+    pf.edge_stability(model, draws=7)
+    for told in (sparse, model):
+        text = check_whole(report_html(told)).text
+        assert "Trust an edge" not in text and "about nothing else" in text
+        assert (
+            "what chance in the records, relations that are not linear, hidden causes or a release that is biased"
+            in text
+        )
+        alone = told.edge_stability_.noise_alone is not None
+        assert alone == ("speaks against the noise as the reason of an edge" in text)
+
+
 def test_votes_are_not_called_weights_and_directions_not_sure(sparse: Any, tables: Any) -> None:
     model = quiet(lambda: pf.FedACD().fit(tables(pf.Budget(epsilon=9, delta=1e-6))))
     assert model.causal_graph_.number_of_edges()

@@ -18,6 +18,7 @@ from privfcd import checks
 from privfcd.accounting.privacy_report import PrivacyReport, rounded_up
 from privfcd.algorithms.results import missing_promises
 from privfcd.graphs.drawn_edges import drawn_edges
+from privfcd.graphs.layers import PictureTooLarge
 from privfcd.graphs.svg import graph_svg
 from privfcd.reports.html import learners, wording
 from privfcd.reports.html.charts import charts
@@ -25,7 +26,7 @@ from privfcd.reports.html.costs import cost_groups, standings
 from privfcd.reports.html.edges import against, edge_rows
 from privfcd.reports.html.promise import OPEN, SIMULATED, Promise, kind_of, loose_delta, promises
 from privfcd.reports.html.settings_used import dropped, parameters, python_lines, repeatable, seeds, versions
-from privfcd.reports.run import BEFORE, HERE, graph_edges, notes_of, reports_of, where_paid
+from privfcd.reports.run import BEFORE, HERE, graph_edges, notes_of, only_exact, reports_of, where_paid
 
 if TYPE_CHECKING:
     import networkx as nx
@@ -82,8 +83,9 @@ def context(
     promised, paid = promises(reports), where_paid(model)
     stability = getattr(model, "edge_stability_", None)
     missing = missing_promises(model)
-    picture = _picture(graph, stability, target)
-    edges = edge_rows(graph, stability, target)
+    shown = _shown(graph, target)
+    picture = _picture(graph.subgraph(shown), stability, None if target is None else target.subgraph(shown))
+    edges = edge_rows(graph, stability, target, getattr(model, "untested_", ()))
     history: Sequence[Mapping[str, Any]] = getattr(model, "history_", None) or ()
     return {
         "title": wording.printable(title or _title(model, reports)),
@@ -101,12 +103,14 @@ def context(
         "budgets": standings(reports),
         "costs": [(group, kind_of(group.report) == OPEN) for group in cost_groups(reports)],
         "paid": paid,
+        "only_exact": only_exact(model),
         "HERE": HERE,
         "BEFORE": BEFORE,
         "OPEN": OPEN,
         "parties": [_party(report) for report in reports],
         "variables": [wording.printable(name) for name in model.feature_names_in_],
         "picture": picture,
+        "undrawn": len(graph) - len(shown),
         "least_width": _least_width(picture),
         "edges": edges,
         "weight_words": learners.weight_words(model),
@@ -259,6 +263,13 @@ def _party(report: PrivacyReport) -> Party:
     )
 
 
+def _shown(graph: nx.DiGraph[Any], target: nx.DiGraph[Any] | None) -> set[Any]:
+    """Return the variables that are drawn: all, or where they are very many those with an edge, here or in the target."""
+    if len(graph) <= _MOST_NODES:
+        return set(graph)
+    return {end for ends in drawn_edges(graph, target=target) for end in ends} or set(graph)
+
+
 def _picture(graph: nx.DiGraph[Any], stability: Any, target: nx.DiGraph[Any] | None) -> str:
     """Return the drawing, with the names spelt out as on the page unless two would become one; empty if it is too large."""
     import networkx as nx
@@ -272,7 +283,10 @@ def _picture(graph: nx.DiGraph[Any], stability: Any, target: nx.DiGraph[Any] | N
     if stability is not None:
         shares = {(names.get(i, i), names.get(j, j)): share for (i, j), share in stability.shares(graph).items()}
     truth = None if target is None else nx.relabel_nodes(target, names)
-    return graph_svg(nx.relabel_nodes(graph, names), stability=shares, target=truth)
+    try:
+        return graph_svg(nx.relabel_nodes(graph, names), stability=shares, target=truth)
+    except PictureTooLarge:  # long paths take as much room as many nodes
+        return ""
 
 
 def _least_width(picture: str) -> int:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -31,6 +31,8 @@ class EdgeRow:
         Shares of reruns or rounds, see `EdgeStability`: with this edge, with these ends adjacent, and on noise alone.
     verdict : str
         How it stands to the target, in words; empty without one.
+    tested : bool
+        False where no test could say anything of the edge.
     """
 
     source: str
@@ -43,6 +45,7 @@ class EdgeRow:
     adjacency: float | None
     noise_alone: float | None
     verdict: str
+    tested: bool = True
 
 
 @dataclass(frozen=True)
@@ -59,7 +62,12 @@ class Comparison:
     undirected: int
 
 
-def edge_rows(graph: nx.DiGraph[Any], stability: Any = None, target: nx.DiGraph[Any] | None = None) -> list[EdgeRow]:
+def edge_rows(
+    graph: nx.DiGraph[Any],
+    stability: Any = None,
+    target: nx.DiGraph[Any] | None = None,
+    untested: Iterable[tuple[str, str]] = (),
+) -> list[EdgeRow]:
     """Return the edges, the strongest first.
 
     Parameters
@@ -70,7 +78,10 @@ def edge_rows(graph: nx.DiGraph[Any], stability: Any = None, target: nx.DiGraph[
         Of the fitted model.
     target : networkx.DiGraph, optional
         A graph to compare with.
+    untested : iterable of (str, str)
+        The model's `untested_`.
     """
+    unsure = {frozenset(pair) for pair in untested}
     sure: dict[tuple[Any, Any], Mapping[str, Any]] = {}
     for row in () if stability is None else stability.rows(graph):
         sure[row["from"], row["to"]] = row
@@ -82,7 +93,8 @@ def edge_rows(graph: nx.DiGraph[Any], stability: Any = None, target: nx.DiGraph[
         )
         words = VERDICTS.get(edge.verdict, "")
         names = printable(source), printable(sink)
-        rows.append(EdgeRow(*names, edge.directed, edge.weight, low, high, frequency, adjacency, alone, words))
+        tested = frozenset((source, sink)) not in unsure
+        rows.append(EdgeRow(*names, edge.directed, edge.weight, low, high, frequency, adjacency, alone, words, tested))
     return sorted(rows, key=lambda row: (-abs(row.weight or 0.0), -(row.frequency or 0.0)))
 
 

@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from privfcd.accounting.privacy_report import PrivacyReport, rounded_up
-from privfcd.algorithms.release.plan import COVARIANCE, HISTOGRAM, MEAN, ROUND
+from privfcd.algorithms.release.plan import COVARIANCE, DIFFERENCES, HISTOGRAM, MEAN, ROUND
 from privfcd.reports.html.promise import OPEN, kind_of
 from privfcd.reports.html.wording import value_text
 from privfcd.reports.run import BEFORE, reports_of, where_paid
@@ -42,7 +42,7 @@ def came_to(model: Any, name: str) -> str:
 def _ruled(model: Any, name: str) -> Any:
     """Return what the record of the run's choices holds: on the top, or among those of its release."""
     rule: Mapping[str, Any] = getattr(model, "rule_", None) or {}
-    inner = [rule.get(part) for part in ("release", "covariance")]
+    inner = [rule.get(part) for part in ("release", "moments")]
     for place in (rule, *(part for part in inner if isinstance(part, Mapping))):
         for key in ("release", "method") if name == "release" else (name.replace("_", " "),):
             if isinstance(place.get(key), str | int | float):
@@ -57,7 +57,7 @@ def _open(model: Any) -> bool:
 
 def _from_moments(model: Any) -> bool:
     """Say whether it was learnt from moments, given or released in this run, rather than step by step from tables."""
-    return where_paid(model) == BEFORE or _ruled(model, "release") == "covariance"
+    return where_paid(model) == BEFORE or _ruled(model, "release") == "preconditioned"
 
 
 def _by_source(private: str, opened: str, moments: str) -> Callable[[Any], str]:
@@ -117,7 +117,7 @@ def _center(model: Any) -> str:
     if where_paid(model) == BEFORE:
         return "False"
     labels = _labels(model)
-    return str(MEAN in labels) if labels else ""
+    return str(MEAN in labels or DIFFERENCES in labels) if labels else ""
 
 
 def _combine(model: Any) -> str:

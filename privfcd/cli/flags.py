@@ -13,7 +13,7 @@ SETTINGS = "settings"
 """The parameter that holds a method's own parameters (`--set name=value`)."""
 
 _ARGUMENT = re.compile(r"([a-z][a-z0-9_]*)(?= must )")
-_WORDS = r"(?<![-\w'\"=.])({names})(?![-\w'\"=.])"
+_WORDS = r"(?<!--set )(?<![-\w'\"=.])({names})(?![-\w'\"=.])"
 _GREEK = ("epsilon", "delta", "rho")
 _BEFORE = r"(?:(?<=^give )|(?<=give either )|(?<=with )|(?<=leave out )|(?<= or ))"
 

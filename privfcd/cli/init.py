@@ -32,7 +32,7 @@ TEXT = """\
 {ledger}
 # bounds = 20.0                  # declared public bound on |x|; or one a column: bounds = {{ age = 120, dose = 50 }}
 # drop = ["id", "date"]          # columns to leave out, of all files; or those to take: columns = ["age", "dose"]
-# center = false                 # columns have mean 0; by default means are taken off, and paid for
+# center = false                 # columns have mean 0; by default means are taken off
 # log1p = true                   # log(1 + x) of every value first, for skewed measurements
 
 [learn]

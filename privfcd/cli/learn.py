@@ -41,7 +41,7 @@ if TYPE_CHECKING:
 @option("--target", type=click.Path(), default=None, metavar="FILE", section=BASIC,
         help="Known graph to compare with: .csv (from,to), .graphml or .json.")  # fmt: skip
 @option("--center/--no-center", default=None, section=BASIC,
-        help="Take off (paid) means first. On by default, where the method has use for it.")  # fmt: skip
+        help="Take off means, by a paid mean or by differences of records; on where the method has use for it.")  # fmt: skip
 @dry_run_option
 @table_options
 @noise_options

@@ -56,7 +56,8 @@ moments.add_command(show)
 @moments.command()
 @option("-o", "--output", required=True, type=click.Path(dir_okay=False), metavar="FILE", section=BASIC,
         help="Where the moments go: .npz.")  # fmt: skip
-@option("--center/--no-center", default=True, show_default=True, section=BASIC, help="Take off (paid) means first.")
+@option("--center/--no-center", default=True, show_default=True, section=BASIC,
+        help="Take off means, by differences of records or a paid mean.")  # fmt: skip
 @dry_run_option
 @table_options
 @option("--trusted-sum", is_flag=True, section=PRIVACY,
@@ -77,7 +78,7 @@ def release(context: click.Context, /, **options: Any) -> None:
 
     FILES are tables (.csv, .tsv, .csv.gz, .tsv.gz, .parquet), one for each party, with the same columns in any order;
     --columns and --drop say which columns are meant. Each party pays from a budget of its own, once: learning from the
-    moments is post-processing. With --no-center the columns' means are taken to be 0, and nothing is paid for them.
+    moments is post-processing. With --no-center the columns' means are taken to be 0.
 
     \b
     Examples:

@@ -21,6 +21,7 @@ SAID = {
     "why": "why",
     "row norm": "rows were shortened to norm",
     "doubtful": "WARNING: the stated noise does not hold for the second moments of",
+    "loud means": "WARNING: noise of more than a tenth of its standard deviation is in the mean of",
     "warning": "WARNING",
     "warnings": "WARNING",
 }
@@ -64,8 +65,10 @@ def moments_summary(parts: Sequence[Moments], reports: Sequence[PrivacyReport], 
             {
                 "rows": part.rows,
                 "exact": part.exact,
+                "origins": [{"party": origin.party, "noise": origin.noise} for origin in part.origins],
                 "median noise sd": 0.0 if part.noise_sd is None else float(np.median(part.noise_sd)),
                 "mean": None if part.mean is None else part.mean.tolist(),
+                "differences": part.differences,
             }
             for part in parts
         ],
@@ -77,15 +80,17 @@ def moments_summary(parts: Sequence[Moments], reports: Sequence[PrivacyReport], 
 def print_moments(parts: Sequence[Moments], reports: Sequence[PrivacyReport], rule: dict[str, Any]) -> None:
     from rich.table import Table
 
+    from privfcd.algorithms.results import moment_notes
     from privfcd.errors import InvalidParameter
     from privfcd.moments import pooled
+    from privfcd.moments.origins import origins_text
 
     rows = ", ".join(f"{part.rows:,}" for part in parts)
     say(f"Second moments of {len(parts[0].columns)} columns from {len(parts)} part(s) of {rows} rows")
     try:
         whole = pooled(parts)
-    except InvalidParameter:
-        say("The parts have means of their own taken off and cannot be pooled")
+    except InvalidParameter as error:
+        say(f"The parts cannot be pooled: {error}")
     else:
         table = Table(title="Columns, all parts together", title_justify="left")
         table.add_column("column")
@@ -97,6 +102,10 @@ def print_moments(parts: Sequence[Moments], reports: Sequence[PrivacyReport], ru
             numbers = (float(whole.matrix[j, j]), sd, float(effective[j, j]))
             table.add_row(name, *(significant(value, 4) for value in numbers))
         console().print(table)
+    origins = [origin for part in parts for origin in part.origins]
+    say(f"Noise by party: {origins_text(origins)}")
+    for text in moment_notes(origins, reports):
+        say(f"WARNING: {text}")
     for name in SAID:
         if rule.get(name):
             say(f"{SAID[name]}: {_short(rule[name])}")

@@ -94,6 +94,8 @@ def finish(
             print_json({**summary, **({"error": "NotWritten", "message": "; ".join(failures)} if failures else {})})
         else:
             print_graph(summary, model, stability)
+            for text in model.notes_:
+                say(f"Note: {text}")
             if note:
                 say(note)
             for text in summary["privacy"]["missing"]:

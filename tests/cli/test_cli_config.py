@@ -254,7 +254,7 @@ def test_values_are_read_as_in_a_file(text: str, value: object) -> None:
 
 
 plain = st.none() | st.booleans() | st.integers(-(10**9), 10**9) | st.floats(allow_nan=False) | st.text(
-    st.characters(codec="utf-8", exclude_categories=["Cc", "Cs"]), max_size=8
+    st.characters(exclude_categories=["Cc", "Cs"]), max_size=8
 )  # fmt: skip
 
 

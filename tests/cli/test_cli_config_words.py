@@ -76,7 +76,7 @@ def test_a_table_whose_name_begins_with_a_dash_is_named_so_that_it_runs_again(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     write_table(Path("-a.csv"), 1)
-    words = ["learn", "--epsilon", "5", "--bounds", "9", "--method", "equal-variance", "--dry-run", "--json"]
+    words = ["learn", "--epsilon", "20", "--bounds", "9", "--method", "equal-variance", "--dry-run", "--json"]
     first = json.loads(run(*words, "--", "-a.csv")[1])["configuration"]["command"]
     assert first.endswith(" -- -a.csv")
     *before, dashes, file = shlex.split(first)[1:]

@@ -304,3 +304,10 @@ def test_a_study_of_several_machines_is_shown_before_it_is_run(run: Run, tmp_pat
     assert code == 0 and err == "" and "COST: at most epsilon = 2, delta = 1e-06" in out and "north, south" in out
     shown = json.loads(run(*words, "--json")[1])
     assert shown["dry_run"] and shown["parameters"] == {"rounds": 4} and len(shown["digest"]) == 64
+
+
+def test_a_refused_setting_is_named_as_it_is_written(run: Run, files: list[str]) -> None:
+    words = ["learn", *files, "--epsilon", "5", "--method", "peri", "--set"]
+    for setting, message in (("most_parents=-1", "--set most_parents must be"), ("alpha=3", "--set alpha must be")):
+        code, _, err = run(*words, setting)
+        assert code == 2 and message in err and err.count("--set") == 1

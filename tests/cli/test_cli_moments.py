@@ -6,7 +6,11 @@ import json
 from collections.abc import Callable
 from pathlib import Path
 
+import numpy as np
 import pytest
+
+from privfcd import Budget, PrivateTable, release_moments
+from privfcd.moments import Moments, NoiseTerm, pooled, save_moments
 
 Run = Callable[..., tuple[int, str, str]]
 
@@ -32,6 +36,23 @@ def test_release_and_show(run: Run, released: str, files: list[str]) -> None:
     assert [part["rows"] for part in summary["parts"]] == [80] * 3
     assert all(report["epsilon"] <= 30 for report in summary["privacy"])
     assert summary["rule"]["row norm"] == 8
+
+
+def test_show_says_whose_moments_are_exact(run: Run, tmp_path: Path) -> None:
+    rows = np.random.default_rng(1).normal(size=(2, 300, 2))
+    paid = release_moments([PrivateTable(rows[0], name="paid", bounds=5.0, budget=Budget(5.0, 1e-6))])
+    exact = release_moments([PrivateTable(rows[1], name="west")])
+    path = tmp_path / "m.npz"
+    save_moments(path, pooled([*paid.parts, *exact.parts]), privacy_report=paid.privacy_report)
+    code, out, _ = run("moments", "show", str(path))
+    said = " ".join(out.split())
+    assert code == 0 and "1 party without noise (west); 1 party with noise of a secure source (paid)" in said
+    assert "WARNING: The moments of 1 party carry no noise (west)" in said
+    code, out, _ = run("learn", str(path), "--method", "ges", "--json")
+    summary = json.loads(out)["privacy"]
+    assert code == 0 and summary["epsilon"] == "inf" and "carry no noise (west)" in summary["missing"][0]
+    code, out, _ = run("moments", "show", str(path), "--json")
+    assert json.loads(out)["parts"][0]["origins"][1] == {"party": "west", "noise": "none"}
 
 
 @pytest.mark.parametrize("method", ["equal-variance", "fed-sparse", "fed-bnsl", "notears"])
@@ -119,3 +140,33 @@ def test_files_that_are_no_moments(run: Run, released: str, files: list[str], tm
     (tmp_path / "no.npz").write_bytes(b"no")
     code, out, _ = run("moments", "show", str(tmp_path / "no.npz"), "--json")
     assert code == 2 and json.loads(out)["error"] == "InvalidParameter"
+
+
+def test_two_releases_of_one_table_are_shown_and_not_learnt_from(run: Run, tmp_path: Path) -> None:
+    rows = np.random.default_rng(1).normal(size=(200, 3))
+    north = PrivateTable(rows, name="north", budget=Budget(epsilon=4.0, delta=1e-6), bounds=6.0)
+    made = [release_moments([north], method="covariance", epsilon=2.0) for _ in range(2)]
+    path, reports = str(tmp_path / "both.npz"), [each.privacy_report[0] for each in made]
+    save_moments(path, [each.parts[0] for each in made], privacy_report=reports)
+    code, out, err = run("learn", path, "--method", "ges")
+    assert code == 2 and "'north' was released twice: give one of them; both together cost" in " ".join(err.split())
+    code, out, _ = run("moments", "show", path)
+    assert code == 0 and "The parts cannot be pooled: 'north' was released twice" in " ".join(out.split())
+
+
+def test_notes_of_a_fit_are_printed(run: Run, tmp_path: Path) -> None:
+    """Frequencies alone would not show that no test could judge an edge."""
+    path = str(tmp_path / "loud.npz")
+    save_moments(path, Moments(np.diag([0.01, 0.04, 25.0]), 1000, ("a", "b", "c"), (NoiseTerm(0.5),)))
+    code, out, _ = run("learn", path, "--method", "pc", "--stability", "2")
+    assert code == 0 and "Note: 3 of 3 edges could not be tested: the privacy noise" in " ".join(out.split())
+    code, out, _ = run("learn", path, "--method", "pc", "--json")
+    assert [edge["untested"] for edge in json.loads(out)["edges"]] == [True] * 3
+
+
+def test_exact_moments_have_no_epsilon(run: Run, tmp_path: Path) -> None:
+    path = str(tmp_path / "exact.npz")
+    save_moments(path, Moments(np.eye(3), 1000, ("a", "b", "c")))
+    code, out, _ = run("learn", path, "--method", "ges", "--json")
+    privacy = json.loads(out)["privacy"]
+    assert code == 0 and privacy["epsilon"] == "inf" and privacy["paid"] == "nowhere: the moments were exact"

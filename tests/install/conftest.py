@@ -79,7 +79,8 @@ def newcomer(tmp_path_factory: pytest.TempPathFactory) -> Newcomer:
             shutil.copy(ROOT / name, folder / name)
     environment = {key: value for key, value in os.environ.items() if not key.startswith(("PYTHON", "VIRTUAL_ENV"))}
     environment["PATH"] = os.pathsep.join([str(Path(sys.executable).parent), environment.get("PATH", os.defpath)])
-    environment |= {"PIP_DISABLE_PIP_VERSION_CHECK": "1", "PIP_NO_COMPILE": "1", "OMP_NUM_THREADS": "1"}
+    # pip compiles nothing beforehand: as a variable, this option is turned on by a "no"
+    environment |= {"PIP_DISABLE_PIP_VERSION_CHECK": "1", "PIP_NO_COMPILE": "0", "OMP_NUM_THREADS": "1"}
     someone = Newcomer(folder, environment)
     someone.well("python3 -m venv .venv")
     (backend,) = tomllib.loads((folder / "pyproject.toml").read_text(encoding="utf-8"))["build-system"]["requires"]

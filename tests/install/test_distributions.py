@@ -64,7 +64,7 @@ def test_the_metadata_say_what_is_needed(built: Path) -> None:
     folder = name.removesuffix("METADATA") + "licenses/"
     assert all(folder + file in held for file in metadata.get_all("License-File", []))
     assert wheel_in(built).name.endswith("-py3-none-any.whl"), "no compiler is needed"
-    assert b"privfcd = privfcd.cli:main" in held[name.removesuffix("METADATA") + "entry_points.txt"]
+    assert b"privfcd = privfcd.__main__:main" in held[name.removesuffix("METADATA") + "entry_points.txt"]
 
 
 def test_the_sdist_builds_the_same_wheel(built: Path, newcomer: Any, tmp_path: Path) -> None:

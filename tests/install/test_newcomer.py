@@ -9,8 +9,12 @@ import csv
 import json
 import random
 import re
+from collections.abc import Callable
+from contextlib import chdir
 from html.parser import HTMLParser
 from typing import Any
+
+Run = Callable[..., tuple[int, str, str]]
 
 INSTALL = re.compile(r"^python3 -m venv \.venv && (.+pip install.+) && (\S*privfcd demo)$", re.MULTILINE)
 PARTIES = ("north", "south", "west")
@@ -31,7 +35,7 @@ def test_what_counts_as_no_network(no_network: re.Pattern[str]) -> None:
         assert not no_network.search(other)
 
 
-def test_the_newcomers_path(newcomer: Any) -> None:
+def test_the_newcomers_path(newcomer: Any, run: Run) -> None:
     commands = INSTALL.findall((newcomer.folder / "README.md").read_text(encoding="utf-8"))
     assert len(commands) == 1, "the README must have one line that makes .venv, installs, and runs the demonstration"
     install, demo = commands[0]
@@ -46,7 +50,7 @@ def test_the_newcomers_path(newcomer: Any) -> None:
 
     own_tables(newcomer)
     plan_of_a_run(newcomer)
-    learn_and_report(newcomer)
+    learn_and_report(newcomer, run)
 
 
 def own_tables(newcomer: Any) -> None:
@@ -72,10 +76,24 @@ def plan_of_a_run(newcomer: Any) -> None:
     assert newcomer.listing() == before
 
 
-def learn_and_report(newcomer: Any) -> None:
+def on_ledgers(newcomer: Any, run: Run, words: str) -> dict[str, str]:
+    """Do one command on each party's ledger, in the copy, and return what it printed.
+
+    On the first one the installed command does it; on the others the same command in this process, which is started already.
+    """
+    first, *others = [words.replace("PARTY", party) for party in PARTIES]
+    printed = [newcomer.privfcd(first)]
+    for line in others:
+        with chdir(newcomer.folder):
+            code, out, err = run(*line.split())
+        assert code == 0, f"{line} ended with {code}:\n{out}{err}"
+        printed.append(out)
+    return dict(zip(PARTIES, printed, strict=True))
+
+
+def learn_and_report(newcomer: Any, run: Run) -> None:
     """The run itself, from ledgers, and what it leaves: a page, a graph, and a ledger that adds up."""
-    for party in PARTIES:
-        newcomer.privfcd(f"ledger init {party}.sqlite --name {party} --epsilon 5 --delta 1e-6")
+    on_ledgers(newcomer, run, "ledger init PARTY.sqlite --name PARTY --epsilon 5 --delta 1e-6")
     newcomer.privfcd(
         "learn north.csv south.csv west.csv --ledger north.sqlite --ledger south.sqlite --ledger west.sqlite"
         " --epsilon 3 --report report.html --graph g.graphml"
@@ -90,10 +108,9 @@ def learn_and_report(newcomer: Any) -> None:
     assert "SHD" in newcomer.privfcd("compare graphs truth.csv g.graphml")
     same = json.loads(newcomer.privfcd("compare graphs g.graphml g.graphml --json"))
     assert next(value for key, value in flat(same) if key == "shd") == 0
-    for party in PARTIES:
-        newcomer.privfcd(f"ledger verify {party}.sqlite")
-        left = json.loads(newcomer.privfcd(f"ledger show {party}.sqlite --json"))
-        assert party in json.dumps(left)
+    on_ledgers(newcomer, run, "ledger verify PARTY.sqlite")
+    for party, shown in on_ledgers(newcomer, run, "ledger show PARTY.sqlite --json").items():
+        assert party in json.dumps(json.loads(shown))
     refused = newcomer.shell(
         ".venv/bin/privfcd learn north.csv south.csv west.csv --ledger north.sqlite --ledger south.sqlite"
         " --ledger west.sqlite --epsilon 3"

@@ -1,8 +1,9 @@
 """Names that changed: the old one works for one minor release, and warns of the new one.
 
-A public name that is renamed or moved stays usable from version `since` until version `until`, exclusive. Three kinds are
-served: names of modules (`renamed_name`, called by a module's `__getattr__`), parameters (`renamed_parameters`) and
-attributes of classes (`RenamedAttribute`). All warn with `DeprecationWarning`, at the line that uses the old name.
+A public name that is renamed or moved stays usable from version `since` until version `until`, exclusive. Four kinds are
+served: names of modules (`renamed_name`, called by a module's `__getattr__`), parameters (`renamed_parameters`), words that
+a parameter may be (`renamed_value`) and attributes of classes (`RenamedAttribute`). All warn with `DeprecationWarning`, at
+the line that uses the old name.
 
     _RENAMED = {"old_name": Renamed("new_name", since="0.2", until="0.3")}
 
@@ -208,6 +209,30 @@ def _current(renamed: Mapping[str, Renamed], given: Mapping[str, Any], owner: st
             warnings.warn(text, DeprecationWarning, stacklevel=stacklevel)
         answer[name if entry is None else entry.successor] = value
     return answer
+
+
+def renamed_value(parameter: str, value: Any, renamed: Mapping[str, Renamed], *, stacklevel: int = 2) -> Any:
+    """Return what a parameter's value is called now, with a warning where a former word was given.
+
+    For parameters that are kept as they were given and are looked at later, such as an estimator's in `fit`.
+
+    Parameters
+    ----------
+    parameter : str
+        Its name.
+    value : object
+        What was given; anything but a former word is returned as it is.
+    renamed : mapping of str to Renamed
+        The former words.
+    stacklevel : int
+        As of `warnings.warn`, counted from the caller: 2 is the caller's caller.
+    """
+    entry = renamed.get(value) if isinstance(value, str) else None
+    if entry is None:
+        return value
+    text = entry.warning(f"{parameter}={value!r}", f"{parameter}={entry.successor!r}")
+    warnings.warn(text, DeprecationWarning, stacklevel=stacklevel + 1)
+    return entry.successor
 
 
 class RenamedAttribute:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import sys
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -76,6 +77,9 @@ class SpyNoise:
         self.keys.append(key)
         return _SpyStream(self, key)
 
+    def order(self, size: int, *key: int) -> Any:
+        return SimulatedNoise(self.seed).order(size, *key)
+
 
 class _SpyStream:
     secure = False
@@ -140,6 +144,31 @@ def run(capsys: pytest.CaptureFixture[str]) -> Callable[..., tuple[int, str, str
         return (0 if ended.value.code is None else int(ended.value.code)), out, err
 
     return call
+
+
+@pytest.fixture(scope="session")
+def calls() -> Callable[[Callable[[], object]], int]:
+    """Count the Python and C functions that an action calls: what grows where work is done again and again.
+
+    It is the same on every machine, busy or not; seconds are not, and are left to `python -m privfcd.studies bench`.
+    """
+
+    def count(action: Callable[[], object]) -> int:
+        seen = 0
+
+        def note(frame: object, kind: str, argument: object) -> None:
+            nonlocal seen
+            seen += kind in ("call", "c_call")
+
+        before = sys.getprofile()
+        sys.setprofile(note)
+        try:
+            action()
+        finally:
+            sys.setprofile(before)
+        return seen
+
+    return count
 
 
 @pytest.fixture(scope="session")

@@ -21,6 +21,7 @@ from privfcd.deprecation import (
     release,
     renamed_name,
     renamed_parameters,
+    renamed_value,
 )
 from privfcd.errors import InvalidParameter
 
@@ -188,3 +189,18 @@ def test_versions_are_ordered_as_their_numbers(numbers: list[int], tail: str) ->
     padded = tuple(numbers) + (0,) * (6 - len(numbers))
     found = release(".".join(map(str, numbers)))
     assert found + (0,) * (6 - len(found)) == padded
+
+
+def test_a_former_word_of_a_parameter() -> None:
+    words = {"old": RENAMED}
+
+    def use(value: object) -> object:
+        return renamed_value("kind", value, words)
+
+    with pytest.warns(DeprecationWarning, match=rf"^kind='old' is called kind='{RENAMED.successor}' since") as caught:
+        assert use("old") == RENAMED.successor
+    assert caught[0].filename == __file__
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", DeprecationWarning)
+        for other in ("new", None, 3, ["old"]):
+            assert use(other) is other

@@ -16,6 +16,7 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from multiprocessing.process import BaseProcess
 from pathlib import Path
 from statistics import median
 from typing import Any
@@ -37,6 +38,8 @@ STEP = ZCDpEvent(1e-6)
 UNIT = ZCDpEvent(1e-24)
 STEP_UNITS = 10**18
 DRAWS = 5
+WRITTEN = (0, 1, 20)
+"""How many releases one process and the next are let write before the moment at which they are killed is drawn."""
 
 
 class HastyJournal(SqliteJournal):
@@ -79,7 +82,8 @@ def draw_seconds(count: int) -> float:
 def kill_often(folder: Path, kills: int, seed: int = 1, longest: float = 0.06) -> Killed:
     """Start a process that charges and releases, kill it after up to `longest` seconds, and again.
 
-    Each release is written to a file of its own once it was paid, as if it had been sent.
+    Each release is written to a file of its own once it was paid, as if it had been sent. Two processes of three are first
+    let write some: on a slow machine none would come so far.
     """
     path, sent = folder / "ledger.db", folder / "sent.txt"
     init_ledger(path, NAME, Budget(rho=100))
@@ -88,11 +92,20 @@ def kill_often(folder: Path, kills: int, seed: int = 1, longest: float = 0.06) -
     context = _context()
     for number, moment in enumerate(moments):
         process = context.Process(target=_charge_and_send, args=(str(path), str(sent), number))
+        before = sent.stat().st_size
         process.start()
+        _wait_for(sent, before + len(sent_line("", "", "")) * WRITTEN[number % len(WRITTEN)], process)
         time.sleep(moment)
         process.kill()
         process.join()
     return _compare(path, sent, kills)
+
+
+def _wait_for(file: Path, size: int, process: BaseProcess, longest: float = 60.0) -> None:
+    """Wait until a file has that size, or the process ended."""
+    end = time.monotonic() + longest
+    while file.stat().st_size < size and process.is_alive() and time.monotonic() < end:
+        time.sleep(0.001)
 
 
 def sent_line(kind: str, token: str, content: str) -> bytes:

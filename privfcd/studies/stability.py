@@ -78,7 +78,7 @@ SETTINGS = (
     Setting("GES", 1.0),
     Setting("PC", 0.25),
     Setting("PC", 1.0),
-    Setting("FedSparseBNSL", 0.25, draws=15, release="covariance"),
+    Setting("FedSparseBNSL", 0.25, draws=15, release="preconditioned"),
     Setting("FedSparseBNSL", 5.0, release="coordinates", noise_runs=1),
     Setting("FedSparseBNSL", 10.0, release="coordinates", noise_runs=1),
     Setting("EqualVarianceSearch", 2.0, d=200, draws=10, most_seeds=2),
@@ -120,14 +120,20 @@ CONSTRUCTIONS: Mapping[str, Callable[[Moments, np.random.Generator], Moments]] =
 }
 
 
+NOT_TESTED = "not tested"
+
+
 @dataclass(frozen=True)
 class Edge:
-    """An edge of a private graph: its frequency, and whether it is in the graphs without noise and of the truth."""
+    """An edge of a private graph: its frequency, whether it is in the graphs without noise and of the truth, and whether any
+    test could judge it.
+    """
 
     frequency: float
     noise_free: bool
     true: bool
     covered: bool | None = None
+    tested: bool = True
 
 
 @dataclass(frozen=True)
@@ -230,16 +236,19 @@ def judged(
     found, without = model.adjacency_matrix_ != 0, np.asarray(free) != 0
     directed_free = without & ~without.T
     weighted = has_weights(model)
+    untested = {frozenset(pair) for pair in getattr(model, "untested_", ())}
+    names = model.feature_names_in_
     edges = []
     for i, j in np.argwhere(found).tolist():
+        tested = frozenset((names[i], names[j])) not in untested
         if not found[j, i]:
             covered = None
             if weighted and directed_free[i, j]:
                 covered = bool(low[i, j] <= free[i, j] <= high[i, j])
-            edges.append(Edge(float(frequency[i, j]), bool(directed_free[i, j]), bool(truth[i, j]), covered))
+            edges.append(Edge(float(frequency[i, j]), bool(directed_free[i, j]), bool(truth[i, j]), covered, tested))
         elif i < j:
             near = (bool(without[i, j] or without[j, i]), bool(truth[i, j] or truth[j, i]))
-            edges.append(Edge(float(adjacency[i, j]), *near))
+            edges.append(Edge(float(adjacency[i, j]), *near, tested=tested))
     lost = directed_free & ~(found & ~found.T)
     return edges, int(lost.sum())
 
@@ -298,7 +307,8 @@ def _groups(cases: Iterable[Case]) -> dict[tuple[Any, ...], list[Case]]:
 def band_rows(cases: Iterable[Case]) -> list[dict[str, Any]]:
     """Return for each setting and band of frequency how many edges there are, and the shares that are right.
 
-    The last rows are of all settings together, where there are several.
+    Edges that no test could judge, which `untested_` of a model names, are in no band and have a row of their own. The last
+    rows are of all settings together, where there are several.
     """
     groups = _groups(cases)
     everything = [case for group in groups.values() for case in group]
@@ -307,21 +317,27 @@ def band_rows(cases: Iterable[Case]) -> list[dict[str, Any]]:
     rows = []
     for (label, d, epsilon, construction), group in groups.items():
         edges = [edge for case in group for edge in case.edges]
-        for low, high in pairwise(BANDS):
-            inside = [edge for edge in edges if low <= edge.frequency < high or (high == 1.0 == edge.frequency)]
+        bands = {f"{low:g} to {high:g}": _inside(edges, low, high) for low, high in pairwise(BANDS)}
+        silent = [edge for edge in edges if not edge.tested]
+        for band, inside in {**bands, **({NOT_TESTED: silent} if silent else {})}.items():
             rows.append(
                 {
                     "learner": label,
                     "d": d,
                     "epsilon": epsilon,
                     **({"construction": construction} if construction else {}),
-                    "frequency": f"{low:g} to {high:g}",
+                    "frequency": band,
                     "edges": len(inside),
                     "without noise": fmean(edge.noise_free for edge in inside) if inside else None,
                     "true": fmean(edge.true for edge in inside) if inside else None,
                 }
             )
     return rows
+
+
+def _inside(edges: Iterable[Edge], low: float, high: float) -> list[Edge]:
+    """Return the tested edges of one band; the last one holds its upper end."""
+    return [e for e in edges if e.tested and (low <= e.frequency < high or (high == 1.0 == e.frequency))]
 
 
 def run_rows(cases: Iterable[Case]) -> list[dict[str, Any]]:
@@ -378,6 +394,7 @@ def draw_bands(path: Path, rows: Sequence[Mapping[str, Any]]) -> None:
     matplotlib.use("Agg")
     from matplotlib import pyplot
 
+    rows = [row for row in rows if row["frequency"] != NOT_TESTED]
     names = list(dict.fromkeys(row["frequency"] for row in rows))
     groups: dict[str, list[tuple[int, float]]] = {}
     for row in rows:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-import time
+from types import SimpleNamespace
 
 import numpy as np
+import pytest
 from click.testing import CliRunner
 
 from privfcd.mechanisms import SecureNoise
@@ -12,16 +13,18 @@ from privfcd.studies import bench_noise
 from privfcd.studies.__main__ import studies
 
 
-def test_works_are_measured_in_turns() -> None:
+def test_works_are_measured_in_turns(monkeypatch: pytest.MonkeyPatch) -> None:
     seen: list[int] = []
+    now = [0.0]
+    monkeypatch.setattr(bench_noise, "time", SimpleNamespace(perf_counter=lambda: now[0]))
 
-    def slow() -> None:
-        seen.append(0)
-        time.sleep(0.01)
+    def work(number: int, seconds: float) -> None:
+        seen.append(number)
+        now[0] += seconds
 
-    first, second = bench_noise.in_turns([slow, lambda: seen.append(1)], 4)
+    works = [lambda: work(0, 0.5), lambda: work(1, 0.125)]
+    assert bench_noise.in_turns(works, 4) == [0.5, 0.125]
     assert seen == [0, 1, 0, 1, 1, 0, 0, 1, 1, 0]
-    assert first >= 0.01 > second
 
 
 def test_scores_differ_in_one_winner_only() -> None:

@@ -28,7 +28,7 @@ def test_the_command_prints_and_writes(tmp_path: Path, monkeypatch: pytest.Monke
     assert shown.exit_code == 0, shown.output
     assert "exact CPDAGs" in shown.output and picture.stat().st_size > 0
     assert table.read_text().count("\n") == 1 + 2 * (5 + 4 + 1 + 3)
-    answer = CliRunner().invoke(study.iperi, [*words[:5], "--json", "--epsilon", "2"])
+    answer = CliRunner().invoke(study.iperi, ["--quick", "--seeds", "1000", "--jobs", "1", "--json", "--epsilon", "2"])
     runs = json.loads(answer.stdout)["runs"]
     assert {run["epsilon"] for run in runs if run["section"] == "epsilon"} == {"inf", 2.0}
     right = [run for run in runs if run["section"] == "exact" and run["method"] == "ours"]

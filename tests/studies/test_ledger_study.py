@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -36,11 +37,35 @@ def test_a_naive_store_grants_at_least_as_much_as_there_is(tmp_path: Path) -> No
     assert study.naive_race(tmp_path, units=120, processes=4) >= 120
 
 
-def test_a_charge_takes_as_long_after_many_as_after_few(tmp_path: Path) -> None:
-    rows = study.history_times(tmp_path, total=1500, window=60)
-    assert [before for before, _, _ in rows] == [0, 150, 750, 1380]
-    assert rows[-1][2] < 2 * max(rows[0][2], rows[1][2])
-    assert verify(tmp_path / "long.db").entries == 1501
+def test_times_along_a_history_are_measured(tmp_path: Path) -> None:
+    rows = study.history_times(tmp_path, total=300, window=12)
+    assert [before for before, _, _ in rows] == [0, 30, 150, 276]
+    assert all(durable > 0 and alone > 0 for _, durable, alone in rows)
+    assert verify(tmp_path / "long.db").entries == 301
+
+
+def test_a_charge_is_as_much_work_after_many_as_after_few(
+    tmp_path: Path, calls: Callable[[Callable[[], object]], int]
+) -> None:
+    study.init_ledger(tmp_path / "long.db", study.NAME, study.Budget(rho=100))
+    found = []
+    with study.HastyJournal(tmp_path / "long.db") as journal:
+        ledger = study.Ledger(study.Budget(rho=100), name=study.NAME, journal=journal)
+        steps = [0]  # of SQLite's machine, which no clock is needed for
+
+        def step() -> None:
+            steps[0] += 1
+
+        for before in (50, 1000):
+            study.charge_times(ledger, before)
+            assert journal._connection is not None
+            journal._connection.set_progress_handler(step, 1)
+            steps[0] = 0
+            called = calls(lambda: study.charge_times(ledger, 20))
+            found.append((called, steps[0]))
+            journal._connection.set_progress_handler(None, 0)
+    (few_calls, few_steps), (many_calls, many_steps) = found
+    assert few_steps > 100 and many_steps < 1.2 * few_steps and many_calls < 1.2 * few_calls
 
 
 @pytest.mark.slow

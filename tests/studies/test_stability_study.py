@@ -31,6 +31,8 @@ def test_bands_count_each_edge_once() -> None:
     both = study.band_rows([first, second, case(Edge(1.0, False, True), label="GES")])
     assert [row["learner"] for row in both] == ["PC"] * 4 + ["GES"] * 4 + ["all"] * 4
     assert [row["edges"] for row in both[8:]] == [1, 2, 0, 3]
+    silent = study.band_rows([first, case(Edge(1.0, False, False, tested=False))])
+    assert [row["edges"] for row in silent] == [1, 1, 0, 1, 1] and silent[-1]["frequency"] == "not tested"
     (line,) = study.run_rows([first, second])
     assert (line["runs"], line["edges a run"], line["missed a run"]) == (2, 2.5, 1)
     assert line["weights in interval"] == 0.5 and line["95 % of its weights"] is None
@@ -42,7 +44,7 @@ def test_edges_are_judged_by_direction_and_undirected_ones_by_adjacency() -> Non
     free = np.zeros((4, 4), dtype=bool)
     free[0, 1] = free[2, 1] = free[0, 3] = True
     frequency, adjacency = np.full((4, 4), 0.25), np.full((4, 4), 0.75)
-    model = SimpleNamespace(adjacency_matrix_=private)
+    model = SimpleNamespace(adjacency_matrix_=private, feature_names_in_=list("abcd"), untested_=[("d", "a")])
     nan = np.full((4, 4), np.nan)
     edges, missed = study.judged(model, free, free, frequency, adjacency, nan, nan)
     assert [(edge.frequency, edge.noise_free, edge.covered) for edge in edges] == [
@@ -50,6 +52,7 @@ def test_edges_are_judged_by_direction_and_undirected_ones_by_adjacency() -> Non
         (0.75, True, None),
         (0.25, False, None),
     ]
+    assert [edge.tested for edge in edges] == [True, True, False]
     assert missed == 2  # 2 -> 1, which is not directed, and 0 -> 3, which points the other way
 
 
@@ -79,7 +82,7 @@ def test_the_command(constructions: bool, tmp_path: Path, monkeypatch: pytest.Mo
 
 
 def test_coordinates_are_judged_too(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(study, "ROWS", 5000)
+    monkeypatch.setattr(study, "ROWS", 1000)
     monkeypatch.setattr(study, "PARTIES", 2)
     (found,) = study.run_job(Job(Setting("FedSparseBNSL", 5.0, d=3, release="coordinates"), 1000))
     assert found.alone_edges is None and found.draws == 50

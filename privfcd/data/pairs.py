@@ -17,8 +17,8 @@ So a table asks such a query of its rows in a secret, uniformly random order, ne
 *Proof that this is enough.* Let a permutation carry the neighbour, as it is sorted, to the one in which
 the record is replaced where it stands. Composed with a uniform order it is uniform again: the answers on both have one law.
 For the latter, given the order, the promise holds; both tables' answers are mixtures over the same orders, and
-Gaussian differential privacy, zCDP and (epsilon, delta) all survive that (their trade-off functions and divergences are
-jointly convex). The order is never sent. ∎
+a mixture over a shared index is at most as easy to tell apart as the worst of its parts, in every trade-off function, Rényi
+divergence and (epsilon, delta). Each release holds given the past, so they compose. The order is never sent. ∎
 
 A record that is added or removed would move where all others stand, order or not: under that relation there are no pairs.
 """

@@ -46,7 +46,11 @@ class NoiseStream(Protocol):
 
 
 class NoiseSource(Protocol):
-    """A recipe for streams of samples."""
+    """A recipe for streams of samples.
+
+    One for experiments may have a method `order(size, *key)` that returns a permutation, see `secret_order`; of all others
+    secret orders of rows come from the operating system.
+    """
 
     @property
     def secure(self) -> bool:

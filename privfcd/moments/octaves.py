@@ -60,6 +60,9 @@ def largest_noise(d: int) -> float:
 ZERO_SDS = 5.0
 """Standard deviations of the noise from which on a share of zeros is taken to be there."""
 
+STANDS_OUT = 1.5
+"""Standard deviations beyond what the best template makes of noise, from which on a size is taken to be there."""
+
 
 @lru_cache(maxsize=1)
 def _templates() -> tuple[Array, Array]:
@@ -80,6 +83,25 @@ def _without_zeros(shares: Array, noise_sd: float) -> tuple[Array, Array]:
     kept = shares.copy()
     kept[some, 0] = 0.0
     return kept / rest[:, None], rest
+
+
+def mostly_zeros(shares: Array, noise_sd: float) -> NDArray[np.bool_]:
+    """Return of which columns with zeros no size is known: no law of the rest stands out of the noise, shape (m,).
+
+    The product of a template t with noise alone has standard deviation |t| noise_sd, and the largest of T templates over m
+    columns is hardly more than sqrt(2 log(T m)) times that.
+
+    Parameters
+    ----------
+    shares, noise_sd
+        As of `column_scales`.
+    """
+    _, templates = _templates()
+    rest = np.hstack([np.zeros((len(shares), 1)), shares[:, 1:]])
+    best = (rest @ templates.T / np.linalg.norm(templates, axis=1)).max(axis=1)
+    least = (math.sqrt(2 * math.log(len(templates) * len(shares))) + STANDS_OUT) * noise_sd
+    few = (1 - shares[:, 0] <= ZERO_SDS * noise_sd) | (best <= least)
+    return np.asarray((shares[:, 0] > ZERO_SDS * noise_sd) & few)
 
 
 def column_scales(shares: Array, noise_sd: float) -> Array:

@@ -336,7 +336,7 @@ def synthetic(
     sizes = [max(math.ceil(size * share), columns) for size in sizes]
     changes = _narrowed(model.get_params(), names)
     simulated = linear_gaussian(columns, parties=len(tables), rows=sizes, seed=seed)
-    made = []
+    made, together = [], model.get_params().get("sum") == "trusted"
     for party, (table, rows) in enumerate(zip(tables, simulated.tables, strict=True)):
         bounds = None if table.bounds is None else dict(zip(table.columns, table.bounds, strict=True))
         if changes.get("levels") is not None:
@@ -349,7 +349,7 @@ def synthetic(
                 names,
                 ledger=ScratchLedger(table.ledger, QUICK),
                 bounds=None if bounds is None else {name: bounds[name] for name in names},
-                noise=rehearsed(table.noise, party),
+                noise=rehearsed(table.noise, 0 if together else party),
                 relation=table.relation,
                 declared_rows=None if table.relation is REPLACE_ONE else len(rows),
             )

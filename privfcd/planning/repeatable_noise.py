@@ -19,7 +19,7 @@ class RepeatableNoise:
     Parameters
     ----------
     seed : int
-        At least 0; one for each party.
+        At least 0; one for each party, or one for all whose sum has one noise.
     """
 
     secure = False
@@ -28,6 +28,12 @@ class RepeatableNoise:
     def __init__(self, seed: int) -> None:
         self.seed = seed
         self._stream: NoiseStream | None = None
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, RepeatableNoise) and other.seed == self.seed
+
+    def __hash__(self) -> int:
+        return hash(self.seed)
 
     def __reduce__(self) -> tuple[Any, ...]:
         return type(self), (self.seed,)

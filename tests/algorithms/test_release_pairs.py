@@ -119,7 +119,7 @@ def test_many_equal_records_leave_the_moments_right() -> None:
 
 def test_what_a_release_doubts_is_noted_by_whoever_learns_from_it(monkeypatch: pytest.MonkeyPatch) -> None:
     rows = np.random.default_rng(11).normal(size=(6000, 4))
-    monkeypatch.setattr(Rounds, "_doubtful", lambda *_: ["x1"])
+    monkeypatch.setattr(Rounds, "_doubtful", lambda self, found, scales, *_: np.arange(len(scales)) == 1)
     for model in (
         GES(),
         PC(),
@@ -133,3 +133,16 @@ def test_what_a_release_doubts_is_noted_by_whoever_learns_from_it(monkeypatch: p
             warnings.simplefilter("ignore", MomentsWarning)
             model.fit(tables(rows, 11))  # type: ignore[attr-defined]
         assert any("second moments of 'x1' do not agree" in note for note in model.notes_), model  # type: ignore[attr-defined]
+
+
+@pytest.mark.parametrize("share", [0.02, 0.05])
+def test_rare_marks_whose_size_drowns_are_named(share: float) -> None:
+    for seed in range(3):
+        marks = (np.random.default_rng(seed).random((6000, 6)) < share) * 1.0
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", MomentsWarning)
+            release = release_moments(tables(marks, seed), center=True)
+        scales = np.array(release.rule["scales"])
+        wrong = np.abs(np.log2(scales / np.std(marks, axis=0))) > 1.5
+        named = np.isin(release.moments.columns, release.rule.get("doubtful", []))
+        assert (named | ~wrong).all(), f"scales {scales}, named {release.rule.get('doubtful')}"

@@ -40,9 +40,9 @@ SUMMING_PLACE = "the place that summed up the tables"
 
 
 _DOUBT = (
-    "the released second moments of {} do not agree with the released histograms of their sizes: the stated noise does not "
-    "hold for them. Columns of few values (such as 0/1), with heavy tails or nearly collinear are not what directions are "
-    "solved for; method='covariance' assumes nothing about the values"
+    "the released second moments of {} do not agree with the released histograms of their sizes, or nearly all their values "
+    "are equal: the stated noise does not hold for them. Columns of few values (such as 0/1), with heavy tails or nearly "
+    "collinear are not what directions are solved for; method='covariance' assumes nothing about the values"
 )
 
 

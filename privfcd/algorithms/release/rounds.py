@@ -20,7 +20,7 @@ from privfcd.algorithms.release.whitening import Whitening
 from privfcd.algorithms.rounds import expect
 from privfcd.federation.protocol import Federation, SparseMatrix
 from privfcd.moments import Moments
-from privfcd.moments.octaves import column_scales
+from privfcd.moments.octaves import column_scales, mostly_zeros
 
 Array = NDArray[np.float64]
 
@@ -63,6 +63,9 @@ class Rounds:
         """Do a round for each of `labels`, and return each party's moments."""
         d = len(self._columns)
         found = column_scales(histogram.values[:d], histogram.noise_sd)
+        empty = mostly_zeros(histogram.values[:d], histogram.noise_sd)
+        if not empty.all():
+            found[empty] = np.median(found[~empty])  # any size is a guess; one like the others' does no harm to them
         units = rules.units(found)
         scales, apart = found / units, bool((units != 1).any())
         guess, linear = np.diag(scales**2), np.diag(scales**-rules.FIRST_POWER)
@@ -89,9 +92,9 @@ class Rounds:
         self.rule = {"kind": self._settings.kind, "scales": found.tolist(), "rounds": notes, "factor": factor}
         if apart:
             self.rule["units"] = units.tolist()
-        doubtful = self._doubtful(combined, scales, factor, histogram.noise_sd)
-        if doubtful:
-            self.rule["doubtful"] = doubtful
+        doubtful = empty | self._doubtful(combined, scales, factor, histogram.noise_sd)
+        if doubtful.any():
+            self.rule["doubtful"] = [self._columns[j] for j in np.flatnonzero(doubtful)]
         mean = None if self._centre is None else np.array(self._centre)
         root = math.sqrt(factor) * np.diag(units)
         answers = []
@@ -130,15 +133,15 @@ class Rounds:
             combined = combine(done, self._weights, guess)
         return combined
 
-    def _doubtful(self, combined: Combined, scales: Array, factor: float, noise_sd: float) -> list[str]:
-        """Return the columns whose second moments and whose octaves, released both, do not agree."""
+    def _doubtful(self, combined: Combined, scales: Array, factor: float, noise_sd: float) -> NDArray[np.bool_]:
+        """Return of which columns the second moments and whose octaves, released both, do not agree."""
         moments = combined.moments(self._weights, self._rows, self._columns)
         said, expected = np.diag(moments.matrix), scales**2 / factor
         noise = 0.0 if moments.noise_sd is None else np.diag(moments.noise_sd)
         most = rules.DISAGREE * math.exp(rules.DISAGREE_SDS * rules.SCALE_NOISE * noise_sd)
         apart = (said * most < expected) | (said > expected * most)
         sure = np.abs(said - expected) > rules.DISAGREE_SDS * noise
-        return [self._columns[j] for j in np.flatnonzero(apart & sure)]
+        return np.asarray(apart & sure)
 
     def _factor(self, combined: Combined, scales: Array) -> float:
         """Return what brings the moments to the columns' scales, by the median over the columns."""

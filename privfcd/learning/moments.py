@@ -45,7 +45,7 @@ def given_moments(sources: Any) -> GivenMoments | None:
         return None
     if not all(found):
         raise InvalidParameter("sources must be all moments or all tables, got both")
-    from privfcd.algorithms.release.release import doubts
+    from privfcd.algorithms.release.release import release_notes
     from privfcd.moments import Moments, load_moments
     from privfcd.moments.origins import check_once
 
@@ -65,7 +65,7 @@ def given_moments(sources: Any) -> GivenMoments | None:
                 raise InvalidParameter(f"sources must be different files, got {os.fspath(source)!r} twice")
             source = load_moments(source)
         parts.extend(source.parts)
-        notes += doubts(source.rule)
+        notes += release_notes(source.rule)
         reports.extend(source.privacy_report)
         names.extend(_parties(source))
         behind = sum(len(part.origins) for part in source.parts)

@@ -105,6 +105,9 @@ def test_an_added_record_would_move_all_pairs_so_that_means_are_paid_for() -> No
     assert release.rule["loud means"] == ["x2"]
     labels = [part.label for part in release.privacy_report[0].parts]
     assert "mean" in labels and not any("differences" in label for label in labels)
+    model = GES().fit(tables(rows, 8, relation=ADD_OR_REMOVE_ONE, declared_rows=2000))
+    assert any("takes columns to be symmetric" in note for note in model.notes_)
+    assert not any("symmetric" in note for note in GES().fit(tables(rows, 8)).notes_)
 
 
 def test_many_equal_records_leave_the_moments_right() -> None:

@@ -29,7 +29,7 @@ from privfcd.algorithms.fed_sparse.party import FedSparseParty
 from privfcd.algorithms.fed_sparse.settings import GUMBEL_GAUSSIAN, Settings
 from privfcd.algorithms.inputs import checked_tables, moments_given
 from privfcd.algorithms.release import release_moments
-from privfcd.algorithms.release.release import doubts
+from privfcd.algorithms.release.release import release_notes
 from privfcd.algorithms.results import EXACT, store_graph, store_privacy, store_released, table_report
 from privfcd.algorithms.rounds import RoundRecord, check_on_round, history_rows
 from privfcd.algorithms.scale_notes import store_moment_notes, store_scale_notes
@@ -258,7 +258,7 @@ class FedSparseBNSL(Estimator):
             self._fit_moments([released.moments], on_round)
             self.bytes_exchanged_ += released.bytes_exchanged
             self.rule_ = {**self.rule_, "moments": released.rule}
-            self.notes_ += doubts(released.rule)
+            self.notes_ += release_notes(released.rule)
             reports = released.privacy_report
         else:
             parties = [FedSparseParty(table, index) for index, table in enumerate(tables)]

@@ -20,7 +20,7 @@ from privfcd.algorithms.peri.private_regrets import RegretOptions, least_regrets
 from privfcd.algorithms.peri.settings import Settings
 from privfcd.algorithms.release import release_moments
 from privfcd.algorithms.release.gather import RELEASES, centring
-from privfcd.algorithms.release.release import doubts
+from privfcd.algorithms.release.release import release_notes
 from privfcd.algorithms.results import EXACT, store_cpdag, store_privacy, store_released, warn_when_paid
 from privfcd.data.private import PrivateTable
 from privfcd.errors import BudgetExceeded, InvalidParameter
@@ -161,7 +161,7 @@ class RegretEstimator(Estimator):
         store_privacy(self, reports, parts or ())
         store_released(self, learnt, otherwise=otherwise)
         self.notes_ += loud_notes(learnt, self.adjacency_matrix_, columns)
-        self.notes_ += [words for part in (rule, *rule.get("parties", ())) for words in doubts(part)]
+        self.notes_ += [words for part in (rule, *rule.get("parties", ())) for words in release_notes(part)]
         self.bytes_exchanged_ = federation.bytes_exchanged
         if outcome.unfinished:
             warn_when_paid(self.notes_[0], UnfinishedWarning)

@@ -8,7 +8,7 @@ from typing import Any
 from privfcd import checks
 from privfcd.accounting.privacy_report import PrivacyReport
 from privfcd.algorithms.inputs import checked_tables, moments_given
-from privfcd.algorithms.release.release import doubts, release_moments
+from privfcd.algorithms.release.release import release_moments, release_notes
 from privfcd.moments import Moments, pooled
 
 RELEASES = ("auto", "preconditioned", "covariance", "exact")
@@ -42,8 +42,8 @@ class Gathered:
 
     @property
     def notes(self) -> list[str]:
-        """What the release itself says of its moments, see `doubts`."""
-        return doubts(self.rule)
+        """What the release itself says of its moments, see `release_notes`."""
+        return release_notes(self.rule)
 
 
 def gather(source: Any, release: str, **options: Any) -> Gathered:

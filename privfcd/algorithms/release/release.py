@@ -53,6 +53,13 @@ _LOUD_MEAN = (
 )
 
 
+_SYMMETRIC = (
+    "Rounds looked at the records about a released mean, which takes columns to be symmetric about it: between independent "
+    "columns that are not, such as skewed or 0/1 ones, they see dependence. method='covariance' does not; nor do "
+    "differences of records, which need tables whose neighbours differ in a replaced record."
+)
+
+
 class MomentsWarning(UserWarning):
     """Released moments look wrong by more than their noise."""
 
@@ -61,6 +68,12 @@ def doubts(rule: Mapping[str, Any]) -> list[str]:
     """Return in words why moments of a release with this `rule` cannot be right by their stated noise; mostly nothing."""
     words = (("doubtful", _DOUBT), ("loud means", _LOUD_MEAN))
     return [text.format(", ".join(map(repr, rule[key]))) for key, text in words if rule.get(key)]
+
+
+def release_notes(rule: Mapping[str, Any]) -> list[str]:
+    """Return what who learns from a release with this `rule` should know: its `doubts`, and what it took for granted."""
+    about_a_mean = rule.get("method") == "preconditioned" and "mean noise sd" in rule
+    return [*doubts(rule), *([_SYMMETRIC] if about_a_mean else [])]
 
 
 @dataclass(frozen=True, eq=False)

@@ -1,12 +1,13 @@
-"""Text for HTML and SVG: escaped, in characters that XML can carry, and small tables."""
+"""Text for people: in characters that a page or a terminal can carry; and for HTML and SVG: escaped, and small tables."""
 
 from __future__ import annotations
 
 import html
+import json
 import re
 from collections.abc import Iterable, Sequence
 
-_UNWRITABLE = re.compile("[^\t\n\r -\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]|[\u202a-\u202e\u2066-\u2069]")
+_UNWRITABLE = re.compile("[^\t\n\r -~\xa0-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]|[\u2028-\u202e\u2066-\u2069]")
 
 
 def escape(value: object) -> str:
@@ -19,8 +20,22 @@ def escape(value: object) -> str:
 
 
 def writable(value: object) -> str:
-    """Return `str(value)` with U+FFFD for what `escape` replaces, and the rest as it is."""
+    """Return `str(value)` with U+FFFD for what `escape` replaces, and the rest as it is.
+
+    This is what terminals are given too: control characters could rewrite what stands on the screen.
+    """
     return _UNWRITABLE.sub("\ufffd", str(value))
+
+
+def one_line(value: object, most: int = 200) -> str:
+    """Return a name that may come from others as one `writable` line of at most `most` characters."""
+    text = " ".join(writable(value).split())
+    return text if len(text) <= most else text[: most - 1] + "…"
+
+
+def json_escaped(text: str) -> str:
+    """Return a JSON text that reads the same, with escapes for what `escape` replaces."""
+    return _UNWRITABLE.sub(lambda found: json.dumps(found[0])[1:-1], text)
 
 
 def table(rows: Iterable[Sequence[object]], header: Sequence[object] = (), limit: int | None = None) -> str:

@@ -11,7 +11,7 @@ from privfcd.cli.audit_algorithm import algorithm
 from privfcd.cli.commands import Group, option
 from privfcd.cli.config import config_option
 from privfcd.cli.options import all_of, json_option, quiet_option
-from privfcd.cli.output import console, print_json, significant
+from privfcd.cli.output import console, echo, print_json, significant
 from privfcd.cli.pictures import check_files, plot_option
 from privfcd.cli.progress import progress
 from privfcd.cli.verdict import VIOLATED, end_with
@@ -228,7 +228,7 @@ def sampler(noise: str, seed: int, draws: int, level: float, plot: str | None, a
     if as_json:
         print_json({"ok": report.ok, **report.as_dict()})
     else:
-        click.echo(str(report))
+        echo(report)
     if not report.ok:
         raise click.exceptions.Exit(VIOLATED)
 

@@ -17,7 +17,7 @@ from privfcd import __version__
 from privfcd.cli.commands import HELP_NAMES, LazyGroup
 from privfcd.cli.endings import Ending, ending_of
 from privfcd.cli.interrupts import deaf, stoppable
-from privfcd.cli.output import print_json
+from privfcd.cli.output import echo, print_json
 
 NOT_READ = 2
 
@@ -114,7 +114,7 @@ def _code(words: Sequence[str], *, given_back: bool) -> int:
             except OSError:
                 _close_stdout()
                 with contextlib.suppress(OSError):
-                    click.echo(ending.message, err=True)
+                    echo(ending.message, err=True)
             return ending.code
 
 
@@ -136,7 +136,7 @@ def _say(ending: Ending, words: Sequence[str]) -> None:
     elif isinstance(ending.error, click.UsageError):
         ending.error.show()
     else:
-        click.echo(ending.message, err=True)
+        echo(ending.message, err=True)
 
 
 def _close_stdout() -> None:
@@ -162,7 +162,7 @@ def _plain_warnings() -> Iterator[None]:
             line: str | None = None,
         ) -> None:
             if category.__module__.startswith("privfcd."):
-                click.echo(f"Warning: {message}", err=True)
+                echo(f"Warning: {message}", err=True)
             else:
                 others(message, category, filename, lineno, file, line)
 

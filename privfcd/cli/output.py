@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from privfcd.cli.flags import CONFIGURED
+from privfcd.markup import json_escaped, writable
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -24,11 +25,19 @@ DATABASE = b"SQLite format 3\0"
 
 
 def console(*, stderr: bool = False) -> Console:
-    """Return the terminal; wide enough for tables where it is a file or a pipe. Text is printed as it is."""
+    """Return the terminal; wide enough for tables where it is a file or a pipe.
+
+    Text is printed as it is, but for what could rewrite the screen around it, see `markup.writable`: names come from others.
+    """
     from rich.console import Console
+    from rich.text import Text
+
+    class Plain(Console):
+        def render_str(self, text: str, **options: Any) -> Text:
+            return super().render_str(writable(text), **options)
 
     def made(width: int | None) -> Console:
-        return Console(stderr=stderr, highlight=False, markup=False, emoji=False, width=width)
+        return Plain(stderr=stderr, highlight=False, markup=False, emoji=False, width=width)
 
     terminal = made(None)
     return terminal if terminal.is_terminal else made(120)
@@ -39,9 +48,14 @@ def say(text: str, *, stderr: bool = False) -> None:
     console(stderr=stderr).print(text, soft_wrap=True, markup=False, emoji=False)
 
 
+def echo(text: object, *, err: bool = False) -> None:
+    """Print text as it is, lines and all, but for what could rewrite the screen; see `console`."""
+    click.echo(writable(text), err=err)
+
+
 def print_json(value: Any) -> None:
     """Print one JSON object; infinities and NaN become text, which JSON has no numbers for."""
-    text = json.dumps(jsonable(value), indent=2, ensure_ascii=False)
+    text = json_escaped(json.dumps(jsonable(value), indent=2, ensure_ascii=False))
     try:
         text.encode(getattr(sys.stdout, "encoding", None) or "utf-8")
     except UnicodeEncodeError:

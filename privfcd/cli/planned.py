@@ -5,9 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-import click
-
-from privfcd.cli.output import print_json
+from privfcd.cli.output import echo, print_json
 from privfcd.cli.progress import progress
 
 if TYPE_CHECKING:
@@ -34,7 +32,7 @@ def print_plan(
     if as_json:
         print_json({"dry_run": True, **plan.as_dict(), "configuration": configuration})
     else:
-        click.echo(str(plan))
+        echo(plan)
 
 
 def print_release_plan(

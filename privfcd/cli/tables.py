@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from privfcd.cli.config import given, origin
+from privfcd.cli.output import echo
 
 if TYPE_CHECKING:
     from privfcd.data import PrivateTable
@@ -100,7 +101,7 @@ def open_tables(options: dict[str, Any], noise: NoiseSource, *, dry_run: bool = 
 def print_columns(options: dict[str, Any], tables: Sequence[PrivateTable]) -> None:
     """Say after a plan which columns were taken, where not all were."""
     if not options["as_json"] and (options["columns"] or options["drop"]):
-        click.echo(f"Columns: {', '.join(tables[0].columns)}; the others' cells were not looked at.")
+        echo(f"Columns: {', '.join(tables[0].columns)}; the others' cells were not looked at.")
 
 
 def warn_of_delta(options: dict[str, Any], tables: Sequence[PrivateTable], *, quiet: bool) -> None:
@@ -111,7 +112,7 @@ def warn_of_delta(options: dict[str, Any], tables: Sequence[PrivateTable], *, qu
 
     slices = [(table.name, _delta_of(options, table), table.n_rows) for table in tables]
     for line in loose_delta([(name, delta, rows) for name, delta, rows in slices if delta is not None]):
-        click.echo(f"Warning: {line}", err=True)
+        echo(f"Warning: {line}", err=True)
 
 
 def _delta_of(options: dict[str, Any], table: PrivateTable) -> float | None:

@@ -6,7 +6,7 @@ from typing import Any, Protocol
 
 import click
 
-from privfcd.cli.output import print_json
+from privfcd.cli.output import echo, print_json
 
 VIOLATED = 1
 
@@ -27,6 +27,6 @@ def end_with(report: Report, as_json: bool, **more: Any) -> None:
     if as_json:
         print_json({**more, **report.as_dict()})
     else:
-        click.echo(str(report))
+        echo(report)
     if report.verdict == "violated":
         raise click.exceptions.Exit(VIOLATED)

@@ -13,7 +13,7 @@ from typing import Literal
 
 from privfcd import checks
 from privfcd.errors import InvalidParameter
-from privfcd.markup import writable
+from privfcd.markup import one_line
 
 NoiseKind = Literal["none", "secure", "simulated", "stated"]
 
@@ -108,7 +108,7 @@ def check_once(names: Iterable[str]) -> None:
     """
     for name, count in Counter(names).items():
         if name and count > 1:
-            shown = " ".join(writable(name).split())
+            shown = one_line(name)
             raise InvalidParameter(
                 f"{shown!r} was released twice: give one of them; both together cost the sum, and its rows would count "
                 "twice. Different parties need names of their own"
@@ -138,7 +138,7 @@ def counted(origins: Sequence[Origin]) -> str:
 
 def named(origins: Sequence[Origin], most: int = 10) -> str:
     """Return their names in brackets, after a space; nothing where they are not known. A file may bring any text."""
-    names = [" ".join(writable(origin.party).split()) for origin in origins if origin.party]
+    names = [one_line(origin.party) for origin in origins if origin.party]
     if not names:
         return ""
     beyond, unnamed = len(names) - most, len(origins) - len(names)

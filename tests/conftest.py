@@ -150,7 +150,7 @@ def run(capsys: pytest.CaptureFixture[str]) -> Callable[..., tuple[int, str, str
 def calls() -> Callable[[Callable[[], object]], int]:
     """Count the Python and C functions that an action calls: what grows where work is done again and again.
 
-    It is the same on every machine, busy or not; seconds are not, and are left to `python -m privfcd.studies bench`.
+    It is the same on every machine, busy or not; seconds are not, and are left to `python -m benchmarks bench`.
     """
 
     def count(action: Callable[[], object]) -> int:

@@ -36,7 +36,7 @@ def test_importing_the_package_loads_nothing_heavy() -> None:
 
 
 def test_help_and_refusals_load_nothing_heavy_but_click() -> None:
-    """What keeps `privfcd --help` quick; the clock is the benchmark's (`python -m privfcd.studies bench startup`)."""
+    """What keeps `privfcd --help` quick; the clock is the benchmark's (`python -m benchmarks bench startup`)."""
     for words in (["--help"], ["--version"], ["nonsense"], []):
         statement = f"try:\n    from privfcd.cli import main; main({words!r})\nexcept SystemExit: pass"
         assert loaded_after(statement) == {"click"}, words

@@ -1,6 +1,6 @@
 """What is promised to users stays: the public names, their parameters, results and options are those written down.
 
-The list is tests/public_api.json; `python -m privfcd.studies public --renew tests/public_api.json` renews it when something
+The list is tests/public_api.json; `python -m benchmarks public --renew tests/public_api.json` renews it when something
 was added, and refuses to when something that was public no longer works. docs/api.md says what is promised.
 """
 
@@ -20,15 +20,15 @@ import numpy as np
 import pytest
 
 import privfcd
+from benchmarks.public.docstrings import faults
+from benchmarks.public.names import FLOORS, Public, members, public_names
+from benchmarks.public.snapshot import broken, documented, snapshot
 from privfcd.algorithms.base import Estimator
 from privfcd.deprecation import Renamed, RenamedAttribute, former_parameters, release
-from privfcd.studies.public.docstrings import faults
-from privfcd.studies.public.names import FLOORS, Public, members, public_names
-from privfcd.studies.public.snapshot import broken, documented, snapshot
 
 ROOT = Path(__file__).parents[1]
 SNAPSHOT = ROOT / "tests" / "public_api.json"
-RENEW = "python -m privfcd.studies public --renew tests/public_api.json"
+RENEW = "python -m benchmarks public --renew tests/public_api.json"
 FOUND = {id(public.value): public for public in public_names() if public.ours and callable(public.value)}
 NAMES = list(FOUND.values())  # each once: by its floor where it has one, as modules come after the package itself
 

@@ -15,6 +15,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from benchmarks.fedacd import check_against_authors
+from benchmarks.fedacd_runs import skeleton_f1
+from benchmarks.paper.output import Sink
 from privfcd import FedACD, PrivateTable
 from privfcd.algorithms.constraint import FisherZ
 from privfcd.algorithms.constraint.skeleton import Skeleton, run_layer
@@ -29,9 +32,6 @@ from privfcd.errors import InvalidParameter, PartyFailed
 from privfcd.federation.local import LocalFederation
 from privfcd.federation.protocol import Empty, Message
 from privfcd.moments import Moments
-from privfcd.studies.fedacd import check_against_authors
-from privfcd.studies.fedacd_runs import skeleton_f1
-from privfcd.studies.paper.output import Sink
 
 LEVELS = (2, 3, 2, 4, 3)
 NAMES = ("e", "a", "d", "b", "c")

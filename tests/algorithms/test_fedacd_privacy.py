@@ -8,6 +8,8 @@ from typing import Any
 import numpy as np
 import pytest
 
+from benchmarks.fedacd_runs import skeleton_f1
+from benchmarks.fedacd_votes import DependenceScores, dependence, voted_skeleton
 from privfcd import FedACD, PrivateTable
 from privfcd.accounting import Budget, NeighboringRelation
 from privfcd.algorithms.fedacd.settings import noisy_alpha
@@ -18,8 +20,6 @@ from privfcd.data.networks import load_network
 from privfcd.data.non_iid import non_iid
 from privfcd.errors import BudgetExceeded, InvalidParameter
 from privfcd.mechanisms import SimulatedNoise
-from privfcd.studies.fedacd_runs import skeleton_f1
-from privfcd.studies.fedacd_votes import DependenceScores, dependence, voted_skeleton
 
 NETWORK = load_network("child")
 BUDGET = Budget(epsilon=5.0, delta=1e-5)

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from benchmarks.fedacd_votes import DependenceScores, voted_skeleton
 from privfcd import Budget
 from privfcd.accounting import ADD_OR_REMOVE_ONE, REPLACE_ONE, Ledger
 from privfcd.algorithms import IPERI, PERI, UnfinishedWarning
@@ -24,7 +25,6 @@ from privfcd.errors import BudgetExceeded, InvalidParameter, PartyFailed
 from privfcd.graphs.pdag import Pdag
 from privfcd.mechanisms import AnalyticGaussian, SimulatedNoise
 from privfcd.moments import Moments
-from privfcd.studies.fedacd_votes import DependenceScores, voted_skeleton
 
 HUGE = 1.7e308
 

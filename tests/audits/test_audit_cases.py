@@ -10,6 +10,9 @@ import math
 import numpy as np
 import pytest
 
+from benchmarks.faults.mechanisms import NoisyMax
+from benchmarks.faults.rows import MeanClipped, RecordClipped
+from benchmarks.faults.sparse_vector import SparseVector
 from privfcd.accounting import gaussian_sigma, gdp_to_epsilon
 from privfcd.audits import (
     Claim,
@@ -25,9 +28,6 @@ from privfcd.audits.algorithm import gaussian_mu
 from privfcd.data.greedy import GreedyDescent
 from privfcd.data.private import PrivateTable
 from privfcd.mechanisms import Laplace, SimulatedNoise
-from privfcd.studies.faults.mechanisms import NoisyMax
-from privfcd.studies.faults.rows import MeanClipped, RecordClipped
-from privfcd.studies.faults.sparse_vector import SparseVector
 
 SEEDS = range(3)
 

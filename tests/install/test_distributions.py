@@ -78,8 +78,10 @@ def test_the_sdist_builds_the_same_wheel(built: Path, newcomer: Any, tmp_path: P
         " -t wheel -d ../wheel"
     )
     assert contents(wheel_in(tmp_path / "wheel")) == contents(wheel_in(built))
+    assert not any(name.startswith("benchmarks") for name in contents(wheel_in(built)))
     for needed in (
         "pyproject.toml",
+        "benchmarks/__main__.py",
         "README.md",
         "LICENSE",
         "privfcd/py.typed",

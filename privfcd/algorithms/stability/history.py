@@ -7,7 +7,7 @@ share of the last half of the rounds whose consensus, made a graph as the result
 What the frequency means. The rounds form a chain that was drawn once: each starts from the one before, so that they are
 not independent, and what the noise of the early rounds decided for good, or a coordinate that no selection ever
 reached, does not show. It is a share over time within one run, not a probability over runs, and no expectation of it is
-claimed; how often edges of a given frequency are right is measured by `python -m privfcd.studies stability`.
+claimed; how often edges of a given frequency are right is measured by `python -m benchmarks stability`.
 
 A round whose weight has the other sign than the result does not count for the edge.
 

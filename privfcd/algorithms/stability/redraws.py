@@ -17,7 +17,7 @@ independent given S: the data are split by their noise, as in Rasines and Young 
 What it is not. As N* is symmetric, S + N + N* has the law of S + N - N*, the posterior of S under a flat prior: the same
 draws under another name. Then the learner would have to be told that there is no noise, and takes what noise made for
 structure. Told of V alone it is told less than the truth, and the frequency has no such meaning. These are compared, on
-instances that no other figure comes from, by `python -m privfcd.studies stability --constructions`.
+instances that no other figure comes from, by `python -m benchmarks stability --constructions`.
 
 Weights. Given the release, weights vary over reruns as N* alone makes them, which is to first order how the released
 weight varies around the one without noise. Their 5 % and 95 % quantiles are so to first order a 90 % interval for the

@@ -1,0 +1,1 @@
+"""Reproductions and benchmarks: `python -m benchmarks NAME`."""

@@ -1,1 +1,0 @@
-"""Reproductions and benchmarks: `python -m privfcd.studies NAME`."""

@@ -18,7 +18,6 @@ from benchmarks.paper.personalisation import figure2
 from benchmarks.paper.privacy import figure3, figure4, figure7, figure8
 from benchmarks.paper.sachs import sachs
 from benchmarks.paper.table1 import table1
-from benchmarks.public.command import public
 from benchmarks.stability import stability
 
 
@@ -36,7 +35,6 @@ studies.add_command(fedacd)
 studies.add_command(iperi)
 studies.add_command(ledger)
 studies.add_command(moments)
-studies.add_command(public)
 studies.add_command(stability)
 for command in (table1, figure1, figure2, figure3, figure4, figure5, figure6, figure7, figure8, sachs):
     studies.add_command(command)

@@ -105,7 +105,6 @@ _HOMES = {
 }
 _HOME_OF = {name: module for module, names in _HOMES.items() for name in names}
 _MODULES = {"metrics": "privfcd.graphs.metrics", "simulate": "privfcd.data.simulate"}
-_RENAMED: dict[str, Renamed] = {}  # former names; see privfcd.deprecation
 
 __all__ = ["__version__", *sorted([*_HOME_OF, *_MODULES])]
 
@@ -153,7 +152,6 @@ if TYPE_CHECKING:
     from privfcd.data import load_network as load_network
     from privfcd.data import simulate as simulate
     from privfcd.data import table_moments as table_moments
-    from privfcd.deprecation import Renamed
     from privfcd.errors import BudgetExceeded as BudgetExceeded
     from privfcd.errors import ConvergenceFailure as ConvergenceFailure
     from privfcd.errors import InvalidParameter as InvalidParameter
@@ -199,9 +197,7 @@ def __getattr__(name: str) -> Any:
     elif name in _HOME_OF:
         value = getattr(import_module(f"privfcd.{_HOME_OF[name]}"), name)
     else:
-        from privfcd.deprecation import renamed_name
-
-        return renamed_name(__name__, name, _RENAMED)
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     globals()[name] = value
     return value
 

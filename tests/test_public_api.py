@@ -1,14 +1,9 @@
-"""What is promised to users stays: the public names, their parameters, results and options are those written down.
-
-The list is tests/public_api.json; `python -m benchmarks public --renew tests/public_api.json` renews it when something
-was added, and refuses to when something that was public no longer works. docs/api.md says what is promised.
-"""
+"""Public names: documented, listed on their page, one thing wherever they come from, loaded from where types say."""
 
 from __future__ import annotations
 
 import ast
 import inspect
-import json
 import re
 import warnings
 from importlib import import_module
@@ -20,37 +15,12 @@ import numpy as np
 import pytest
 
 import privfcd
-from benchmarks.public.docstrings import faults
-from benchmarks.public.names import FLOORS, Public, members, public_names
-from benchmarks.public.snapshot import broken, documented, snapshot
 from privfcd.algorithms.base import Estimator
-from privfcd.deprecation import Renamed, RenamedAttribute, former_parameters, release
+from tests.support.public import FLOORS, Public, documented, faults, members, public_names, sections
 
 ROOT = Path(__file__).parents[1]
-SNAPSHOT = ROOT / "tests" / "public_api.json"
-RENEW = "python -m benchmarks public --renew tests/public_api.json"
 FOUND = {id(public.value): public for public in public_names() if public.ours and callable(public.value)}
 NAMES = list(FOUND.values())  # each once: by its floor where it has one, as modules come after the package itself
-
-
-def test_nothing_public_is_gone_or_changed() -> None:
-    gone = broken(json.loads(SNAPSHOT.read_text(encoding="utf-8")), snapshot())
-    assert not gone, (
-        "these worked in the last version and do not now:\n  "
-        + "\n  ".join(gone)
-        + "\nKeep the former name for one minor release: privfcd/deprecation.py says how, docs/api.md what is promised."
-    )
-
-
-def test_what_was_added_is_written_down() -> None:
-    before, now = json.loads(SNAPSHOT.read_text(encoding="utf-8")), snapshot()
-    differing = [
-        f"{part}: {key}"
-        for part in now
-        for key in sorted({*before[part], *now[part]})
-        if before[part].get(key) != now[part].get(key)
-    ]
-    assert not differing, f"not as in tests/public_api.json: {', '.join(differing)}. If it is meant so: {RENEW}"
 
 
 @pytest.mark.parametrize("public", NAMES, ids=lambda public: f"{public.module.removeprefix('privfcd.')}.{public.name}")
@@ -111,38 +81,6 @@ def test_a_name_is_the_same_thing_wherever_it_comes_from() -> None:
             assert found.setdefault(public.name, public.value) is public.value, public.name
 
 
-def former_names() -> list[tuple[str, Renamed]]:
-    """Return every former name that still works, with what is said of it."""
-    answer: list[tuple[str, Renamed]] = []
-    for module in ("privfcd", *(f"privfcd.{floor}" for floor in FLOORS)):
-        answer += [
-            (f"{module}.{name}", entry) for name, entry in vars(import_module(module)).get("_RENAMED", {}).items()
-        ]
-    for public in NAMES:
-        path = f"{public.module}.{public.name}"
-        holders = [(path, public.value)]
-        if inspect.isclass(public.value):
-            holders = [
-                (path, public.value.__init__),
-                *((f"{path}.{name}", made) for name, made in members(public.value)),
-            ]
-            answer += [
-                (f"{path}.{name}", made.entry)
-                for name, made in inspect.getmembers_static(public.value)
-                if isinstance(made, RenamedAttribute)
-            ]
-        for holder, function in holders:
-            answer += [(f"{holder}({old}=)", entry) for old, entry in former_parameters(function).items()]
-    return answer
-
-
-def test_former_names_end_in_time() -> None:
-    late = [name for name, entry in former_names() if release(privfcd.__version__) >= release(entry.until)]
-    assert not late, f"{late} are kept until {privfcd.__version__}: remove them, and {RENEW} --break"
-    early = [name for name, entry in former_names() if release(privfcd.__version__) < release(entry.since)]
-    assert not early, f"{early} say that they were renamed in a version that is still to come"
-
-
 def fitted() -> list[Estimator]:
     """Return every estimator, fitted to the open tables of two parties."""
     rng = np.random.default_rng(0)
@@ -172,3 +110,30 @@ def test_results_are_those_of_the_docstrings() -> None:
         absent = {name for name in listed if not hasattr(model, name)} - {"edge_stability_"}  # set by `edge_stability`
         wrong += [f"{kind.__name__}.{name} is in the docstring, and fit does not set it" for name in sorted(absent)]
     assert not wrong, "\n".join(wrong)
+
+
+def says_too_little(value: int, other: int) -> int:
+    """Add.
+
+    Parameters
+    ----------
+    value : int
+        One.
+    gone : int
+        Was here once.
+    """
+    if other < 0:
+        raise ValueError(other)
+    return value + other
+
+
+def test_what_docstrings_lack_is_seen() -> None:
+    assert list(faults("f", says_too_little)) == [
+        "f: parameter other is not documented",
+        "f: the docstring documents gone, which it does not take",
+        "f does not say what it returns",
+        "f does not say what it raises",
+    ]
+    assert list(faults("f", lambda value: value)) == ["f has no docstring"]
+    text = "Add.\n\nParameters\n----------\nfirst, second : int\n    Two.\n*rest : int\n\nReturns\n-------\nint\n    Sum.\n"
+    assert sections(text) == {"Parameters": ["first", "second", "rest"], "Returns": ["int"]}

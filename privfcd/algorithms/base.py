@@ -9,7 +9,6 @@ from typing import Any, Self
 
 from privfcd import checks
 from privfcd.algorithms.notebook import changed_parameters, estimator_html
-from privfcd.deprecation import current_parameters
 
 
 class Estimator:
@@ -50,7 +49,7 @@ class Estimator:
     def set_params(self, **params: Any) -> Self:
         """Set parameters by name, and return self."""
         known = self._parameters()
-        for name, value in current_parameters(type(self).__init__, params).items():
+        for name, value in params.items():
             if name not in known:
                 raise checks.refuse("parameter", name, "one of " + ", ".join(known))
             setattr(self, name, value)

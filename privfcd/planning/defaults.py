@@ -20,7 +20,7 @@ from typing import Any
 from privfcd.algorithms.base import Estimator
 from privfcd.algorithms.fed_bnsl import FedBNSL
 from privfcd.algorithms.fed_sparse import FedSparseBNSL
-from privfcd.algorithms.fed_sparse.choice import COORDINATES, FORMER_RELEASES
+from privfcd.algorithms.fed_sparse.choice import COORDINATES
 from privfcd.algorithms.fedacd import FedACD
 from privfcd.algorithms.fedacd.settings import EXACT_ALPHA
 from privfcd.algorithms.inputs import checked_tables, moments_given
@@ -101,8 +101,6 @@ def _fed_sparse(model: FedSparseBNSL, tables: Sequence[PrivateTable], opened: bo
         found["smoothness"] = RELEASED
     if opened:
         found["release"] = COORDINATES
-    elif model.release in FORMER_RELEASES:
-        found["release"] = FORMER_RELEASES[model.release].successor
     if model.workers is None:
         found["workers"] = 1 if opened else min(processors(), len(tables))
     found["fast"] = kernels(model.fast) is not None

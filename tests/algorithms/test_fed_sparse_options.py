@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import warnings
 from collections.abc import Callable
 from typing import Any
 
@@ -25,7 +24,6 @@ from privfcd.errors import BudgetExceeded, InvalidParameter, PartyFailed
 from privfcd.federation import LocalFederation, SparseMatrix
 from privfcd.mechanisms import SimulatedNoise
 from privfcd.moments import Moments, NoiseTerm
-from privfcd.planning import plan_run
 
 Tables = Callable[..., list[PrivateTable]]
 Model = Callable[..., FedSparseBNSL]
@@ -331,23 +329,6 @@ def test_second_moments_are_refused_before_it_is_paid_for(
     with pytest.raises(InvalidParameter, match=message):
         model(release="preconditioned", **changes).fit(made)
     assert not any(table.ledger.entries() for table in made)
-
-
-def test_the_former_word_for_it_still_works(tables: Tables, model: Model, many: list[np.ndarray]) -> None:
-    made = [model(release=word, rounds=2, updates=2) for word in ("covariance", "preconditioned")]
-    with pytest.warns(DeprecationWarning, match="release='covariance' is called release='preconditioned'") as caught:
-        made[0].fit(tables(many, budget=PRIVATE))
-    assert caught[0].filename == __file__ and made[0].get_params()["release"] == "covariance"
-    for each in made:
-        plan = plan_run(each, tables(many, budget=PRIVATE), rehearse=False)
-        assert plan.parameters["release"] == "preconditioned"
-    with warnings.catch_warnings():
-        warnings.simplefilter("error", DeprecationWarning)
-        made[1].fit(tables(many, budget=PRIVATE))
-    np.testing.assert_array_equal(made[0].adjacency_matrix_, made[1].adjacency_matrix_)
-    assert (
-        made[0].rule_["release"] == made[1].rule_["release"] == made[1].rule_["moments"]["method"] == "preconditioned"
-    )
 
 
 def test_a_moment_party_keeps_to_the_protocol(model: Model, parts: list[np.ndarray], tables: Tables) -> None:

@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 import privfcd
-from benchmarks.public.names import FLOORS, defined
+from tests.support.public import FLOORS, defined
 
 ROOT = Path(__file__).parents[2]
 NOTEBOOKS = sorted((ROOT / "docs" / "notebooks").glob("*.ipynb"))

@@ -16,14 +16,10 @@ from privfcd.algorithms.release.rules import seen, white_noise
 from privfcd.algorithms.release.settings import ReleaseSettings
 from privfcd.data.losses import SQUARED
 from privfcd.data.private import PrivateTable
-from privfcd.deprecation import Renamed
 from privfcd.errors import BudgetExceeded, InvalidParameter
 
 COORDINATES, PRECONDITIONED, AUTO = "coordinates", "preconditioned", "auto"
 RELEASES = (COORDINATES, PRECONDITIONED, AUTO)
-
-FORMER_RELEASES = {"covariance": Renamed(PRECONDITIONED, since="0.1", until="0.3")}
-"""Elsewhere "covariance" is one clipped matrix, which this never was."""
 
 
 @dataclass(frozen=True)

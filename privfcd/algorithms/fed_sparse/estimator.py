@@ -17,7 +17,6 @@ from privfcd.algorithms.fed_sparse import constants
 from privfcd.algorithms.fed_sparse.choice import (
     AUTO,
     COORDINATES,
-    FORMER_RELEASES,
     PRECONDITIONED,
     RELEASES,
     check_preconditioned,
@@ -35,7 +34,6 @@ from privfcd.algorithms.rounds import RoundRecord, check_on_round, history_rows
 from privfcd.algorithms.scale_notes import store_moment_notes, store_scale_notes
 from privfcd.data.losses import Loss, checked_loss
 from privfcd.data.private import PrivateTable
-from privfcd.deprecation import renamed_value
 from privfcd.federation.local import LocalFederation, processors
 from privfcd.federation.protocol import Federation, Party
 from privfcd.moments import Moments
@@ -231,8 +229,7 @@ class FedSparseBNSL(Estimator):
         InvalidParameter, InvalidTable
             What is wrong, and with which party.
         """
-        asked = renamed_value("release", self.release, FORMER_RELEASES)
-        if asked not in RELEASES:
+        if self.release not in RELEASES:
             raise checks.refuse("release", self.release, "one of " + ", ".join(RELEASES))
         check_on_round(on_round)
         moments = moments_given(source)
@@ -244,7 +241,7 @@ class FedSparseBNSL(Estimator):
         tables = checked_tables(source)
         settings = self._settings(tables)
         private = any(not table.open for table in tables)
-        release = asked if private else COORDINATES
+        release = self.release if private else COORDINATES
         self.rule_ = {"release": release}
         if release == AUTO:
             choice = choose_release(tables, settings)

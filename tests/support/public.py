@@ -1,7 +1,8 @@
-"""Whether a docstring in NumPy's style says what it should: every parameter, what comes back, and which errors there are.
+"""Which names are public, and whether a docstring in NumPy's style says what it should.
 
-Functions and classes are held to all of it. A method is held to it once its docstring has a section of parameters, and
-`fit` always: what a query or a journal does is written at its protocol, and not again at each class that follows it.
+It should say every parameter, what comes back, and which errors there are. Functions and classes are held to all of it. A
+method is held to it once its docstring has a section of parameters, and `fit` always: what a query or a journal does is
+written at its protocol, and not again at each class that follows it.
 """
 
 from __future__ import annotations
@@ -11,13 +12,96 @@ import inspect
 import re
 import textwrap
 from collections.abc import Iterator
+from dataclasses import dataclass
+from importlib import import_module
+from types import ModuleType
 from typing import Any
-
-from benchmarks.public.names import members, signature
 
 _RULE = re.compile(r"-{3,}\s*$")
 _ENTRY = re.compile(r"(\*{0,2}\w+(?:, *\*{0,2}\w+)*)(?: ?: .*)?$")
 _RETURNS = re.compile(r"(Return|Yield|Say whether)")  # a summary that says it
+
+FLOORS = ("accounting", "mechanisms", "moments", "data", "graphs", "federation", "algorithms", "audits", "reports")
+"""Sub-packages whose `__all__` is public."""
+MODULES = ("errors", "graphs.metrics", "data.simulate")
+"""Modules that are public: their `__all__`, or else every class and function that they define."""
+
+
+@dataclass(frozen=True)
+class Public:
+    """One public name.
+
+    Attributes
+    ----------
+    module : str
+        Where it is to be imported from, such as "privfcd.graphs".
+    name : str
+    value : object
+        What it stands for.
+    """
+
+    module: str
+    name: str
+    value: Any
+
+    @property
+    def ours(self) -> bool:
+        """Whether this package defines it; a few names are dp_accounting's."""
+        return str(getattr(self.value, "__module__", "")).partition(".")[0] == "privfcd"
+
+
+def defined(module: ModuleType) -> list[str]:
+    """Return a module's `__all__`, or else the functions and classes that it defines and does not hide."""
+    if hasattr(module, "__all__"):
+        return list(module.__all__)
+    return [
+        name
+        for name, value in vars(module).items()
+        if not name.startswith("_")
+        and (inspect.isclass(value) or inspect.isfunction(value))
+        and value.__module__ == module.__name__
+    ]
+
+
+def public_names() -> Iterator[Public]:
+    """Yield every public name, by module and then by name."""
+    for path in ("privfcd", *sorted(f"privfcd.{name}" for name in (*FLOORS, *MODULES))):
+        module = import_module(path)
+        for name in sorted(defined(module)):
+            yield Public(path, name, getattr(module, name))
+
+
+def members(kind: type) -> Iterator[tuple[str, Any]]:
+    """Yield the public methods and properties of a class that this package defines, in the order of names."""
+    seen = {}
+    for base in reversed(kind.__mro__):
+        if base.__module__.partition(".")[0] == "privfcd":
+            seen.update(
+                {
+                    name: value
+                    for name, value in vars(base).items()
+                    if not name.startswith("_")
+                    and (inspect.isfunction(value) or isinstance(value, classmethod | staticmethod | property))
+                }
+            )
+    yield from sorted(seen.items())
+
+
+def signature(function: Any) -> inspect.Signature | None:
+    """Return a callable's signature without `self` or `cls`; None where there is none to speak of."""
+    if isinstance(function, classmethod | staticmethod):
+        bound = not isinstance(function, staticmethod)
+        function = function.__func__
+    else:
+        bound = inspect.isfunction(function) and "." in function.__qualname__.removeprefix("<locals>")
+    try:
+        found = inspect.signature(function)
+    except (TypeError, ValueError):
+        return None
+    parameters = list(found.parameters.values())
+    if bound and parameters and parameters[0].name in ("self", "cls"):
+        parameters = parameters[1:]
+    return found.replace(parameters=parameters)
 
 
 def sections(doc: str) -> dict[str, list[str]]:
@@ -99,3 +183,12 @@ def raises(function: Any) -> bool:
     except (OSError, TypeError):
         return False
     return any(isinstance(node, ast.Raise) and node.exc is not None for node in ast.walk(tree))
+
+
+def documented(kind: type) -> list[str]:
+    """Return the attributes that the docstrings of a class and its bases list."""
+    names: dict[str, None] = {}
+    for base in kind.__mro__:
+        if base.__module__.partition(".")[0] == "privfcd":
+            names.update(dict.fromkeys(sections(vars(base).get("__doc__") or "").get("Attributes", [])))
+    return list(names)

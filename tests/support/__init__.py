@@ -1,0 +1,1 @@
+"""What several floors' tests share; imported as `tests.support.NAME`."""

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import os
 import sys
-import tomllib
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, TypeVar
@@ -18,6 +17,7 @@ import click
 from privfcd.cli.commands import OTHER, option
 from privfcd.cli.flags import CONFIGURED, SETTINGS, flag_of
 from privfcd.cli.settings import Bounds, Names, bounds_words, names_words, setting_words
+from privfcd.reading import content_of, toml_of
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 
@@ -160,16 +160,7 @@ def _read(path: str, own: str, command: click.Command) -> tuple[dict[str, Any], 
 
 
 def _document(path: str) -> dict[str, Any]:
-    try:
-        with open(path, "rb") as file:
-            content = file.read(MOST_BYTES + 1)
-        if len(content) > MOST_BYTES:
-            raise click.UsageError(f"{path} is too long; a configuration has at most {MOST_BYTES} bytes")
-        return tomllib.loads(content.decode("utf-8-sig"))
-    except OSError as error:
-        raise click.UsageError(f"{path} cannot be read: {error.strerror}") from error
-    except (ValueError, RecursionError) as error:  # not TOML, not UTF-8, a number of 5000 digits, ...
-        raise click.UsageError(f"{path} is not TOML that can be read: {error}") from error
+    return toml_of(content_of(path, path, MOST_BYTES, click.UsageError), path, click.UsageError)
 
 
 def _table(value: Any, path: str, name: str) -> dict[str, Any]:

@@ -7,10 +7,8 @@ lines are a file's own lines, so the header is line 1.
 from __future__ import annotations
 
 import csv
-import gzip
 import io
 import math
-import zlib
 from array import array
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -22,6 +20,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from privfcd.errors import InvalidTable
+from privfcd.markup import one_line
+from privfcd.reading import unzipped
 
 _MISSING = {"", "na", "n/a", "nan", "+nan", "-nan", "<na>", "null", "none"}
 _MISSING_TYPES = {"NoneType", "NAType", "NaTType"}
@@ -59,7 +59,9 @@ def choose(names: Sequence[str], wanted: Wanted, source: str) -> tuple[str, ...]
     """
     for name in (*(wanted.columns or ()), *wanted.drop):
         if name not in names:
-            raise InvalidTable(f"{source}: there is no column {name!r}; the columns are {', '.join(names)}")
+            raise InvalidTable(
+                f"{source}: there is no column {name!r}; the columns are {one_line(', '.join(names), 1000)}"
+            )
     seen: dict[str, int] = {}
     for j, name in enumerate(names, start=1):
         if name in wanted.drop or (wanted.columns is not None and name not in wanted.columns):
@@ -158,10 +160,7 @@ def parse_delimited(
 
 def _decode(content: bytes, zipped: bool, source: str) -> str:
     if zipped:
-        try:
-            content = gzip.decompress(content)
-        except (OSError, EOFError, zlib.error) as error:
-            raise InvalidTable(f"{source}: not a readable gzip file: {error}") from error
+        content = unzipped(content, source, InvalidTable)
     try:
         text = content.decode("utf-8-sig")
     except UnicodeDecodeError as error:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import gzip
+import math
 import os
 import re
 from dataclasses import dataclass
@@ -15,7 +15,9 @@ from numpy.typing import NDArray
 
 from privfcd import checks
 from privfcd.errors import InvalidTable
+from privfcd.reading import content_of, parsing, unzipped
 
+MOST_BYTES = 64 * 2**20
 NETWORKS = ("alarm", "child", "insurance")
 
 _VARIABLE = re.compile(r"variable\s+(\S+)\s*\{\s*type\s+discrete\s*\[\s*(\d+)\s*\]\s*\{([^}]*)\}\s*;\s*\}")
@@ -115,9 +117,14 @@ def read_bif(path: str | os.PathLike[str], name: str | None = None) -> DiscreteN
         The file is not of the form that is read: discrete variables, each with one probability table that adds up to 1.
     """
     source = Path(path)
-    raw = source.read_bytes()
-    text = (gzip.decompress(raw) if raw[:2] == b"\x1f\x8b" else raw).decode("utf-8")
-    label = source.name.split(".")[0] if name is None else name
+    what = f"network file {source.name!r}"
+    raw = content_of(source, what, MOST_BYTES, InvalidTable)
+    with parsing(f"{what} is not a BIF file", InvalidTable):
+        text = (unzipped(raw, what, InvalidTable) if raw[:2] == b"\x1f\x8b" else raw).decode("utf-8")
+        return _network(text, source.name.split(".")[0] if name is None else name)
+
+
+def _network(text: str, label: str) -> DiscreteNetwork:
     variables = {match[1]: tuple(part.strip() for part in match[3].split(",")) for match in _VARIABLE.finditer(text)}
     if not variables:
         raise InvalidTable(f"network {label!r}: no discrete variables")
@@ -151,6 +158,8 @@ def _table(
     body: str, node: str, parents: list[str], variables: dict[str, tuple[str, ...]], label: str
 ) -> NDArray[np.float64]:
     shape = (*(len(variables[parent]) for parent in parents), len(variables[node]))
+    if math.prod(shape) > len(body):  # each of its numbers takes a character at least
+        raise InvalidTable(f"network {label!r}: the table of {node!r} must have {math.prod(shape)} numbers; it has not")
     table = np.full(shape, np.nan)
     for line in _LINE.finditer(body):
         given = [part.strip() for part in line[1].split(",")] if line[1] is not None else []

@@ -6,12 +6,15 @@ are not asked for again.
 
 from __future__ import annotations
 
+import contextlib
 import os
 import secrets
 import sqlite3
+from collections.abc import Iterator
 from pathlib import Path
 
 from privfcd.errors import InvalidParameter, PrivfcdError
+from privfcd.markup import one_line
 
 
 class CheckpointUnusable(PrivfcdError):
@@ -31,7 +34,8 @@ class Checkpoint:
 
     def __init__(self, path: str | os.PathLike[str] | None, study: str) -> None:
         self._place = ":memory:" if path is None else os.fspath(path)
-        try:
+        self._late: list[tuple[str, tuple[object, ...]]] = []
+        with self._using():
             if path is not None:  # exact answers of a study without a budget are in it, and the run's number
                 os.close(os.open(self._place, os.O_RDWR | os.O_CREAT, 0o600))
             self._store = sqlite3.connect(self._place, isolation_level=None, check_same_thread=False)
@@ -43,8 +47,12 @@ class Checkpoint:
                 "PRIMARY KEY (sequence, party));"
             )
             row = self._store.execute("SELECT study, run, parties, charged FROM run").fetchone()
-        except (sqlite3.Error, OSError) as error:
-            raise CheckpointUnusable(f"checkpoint {Path(self._place).name!r} cannot be used: {error}") from error
+            if row is not None and not all(isinstance(each, str) for each in row[:3]):
+                raise ValueError("what it says of its run is no text")
+            asked = self._store.execute("SELECT sequence, request FROM asked").fetchall()
+            answers = self._store.execute("SELECT sequence, party, answer FROM answers").fetchall()
+            self._asked: dict[int, bytes] = {sequence: bytes(request) for sequence, request in asked}
+            self._answers = {(sequence, str(party)): bytes(answer) for sequence, party, answer in answers}
         if row is not None and row[0] != study:
             raise CheckpointUnusable(
                 f"checkpoint {Path(self._place).name!r} is of another study: give each study a file of its own"
@@ -63,23 +71,25 @@ class Checkpoint:
         """Begin a run with these parties; what was here before is dropped."""
         if any("\n" in name for name in parties):
             raise InvalidParameter(f"names of parties must be of one line, got {list(parties)}")
-        self.run, self.parties, self.charged = secrets.token_hex(16), parties, False
-        with self._store:
+        run = secrets.token_hex(16)
+        with self._using(), self._store:
             self._store.execute("BEGIN")
             for table in ("run", "asked", "answers"):
                 self._store.execute(f"DELETE FROM {table}")
-            self._store.execute("INSERT INTO run VALUES (?, ?, ?, 0)", (self._study, self.run, "\n".join(parties)))
+            self._store.execute("INSERT INTO run VALUES (?, ?, ?, 0)", (self._study, run, "\n".join(parties)))
+        self.run, self.parties, self.charged = run, parties, False
+        self._asked, self._answers, self._late = {}, {}, []
 
     def charge(self) -> None:
-        """Note that parties are about to be charged: from now on nobody is left out."""
+        """Note that parties are about to be charged: from now on the run is not begun again."""
         if not self.charged:
-            self._store.execute("UPDATE run SET charged = 1")
+            with self._using():
+                self._store.execute("UPDATE run SET charged = 1")
             self.charged = True
 
     def asked(self, sequence: int) -> bytes | None:
         """Return the request that was sent under this number."""
-        row = self._store.execute("SELECT request FROM asked WHERE sequence = ?", (sequence,)).fetchone()
-        return None if row is None else bytes(row[0])
+        return self._asked.get(sequence)
 
     def ask(self, sequence: int, request: bytes) -> None:
         """Note a request before it is sent.
@@ -89,24 +99,45 @@ class Checkpoint:
         CheckpointUnusable
             Another request has this number: the coordinator does not go the way that it went before.
         """
-        known = self.asked(sequence)
-        if known is None:
-            self._store.execute("INSERT INTO asked VALUES (?, ?)", (sequence, request))
-        elif known != request:
+        known = self._asked.setdefault(sequence, request)
+        if known != request:
             raise CheckpointUnusable(
                 f"question {sequence} differs from the one in the checkpoint: it was made with other settings or another "
                 "version, or its computer rounds differently"
             )
+        self._note("INSERT OR IGNORE INTO asked VALUES (?, ?)", (sequence, request))
 
     def answers(self, sequence: int) -> dict[str, bytes]:
         """Return the answers that have arrived, by party."""
-        rows = self._store.execute("SELECT party, answer FROM answers WHERE sequence = ?", (sequence,))
-        return {party: bytes(answer) for party, answer in rows}
+        return {party: answer for (number, party), answer in self._answers.items() if number == sequence}
 
     def keep(self, sequence: int, party: str, answer: bytes) -> None:
         """Note an answer when it arrives."""
-        self._store.execute("INSERT OR IGNORE INTO answers VALUES (?, ?, ?)", (sequence, party, answer))
+        self._answers.setdefault((sequence, party), answer)
+        self._note("INSERT OR IGNORE INTO answers VALUES (?, ?, ?)", (sequence, party, answer))
 
     def close(self) -> None:
         """Close the file."""
         self._store.close()
+
+    def _note(self, statement: str, values: tuple[object, ...]) -> None:
+        """Write, or keep for the next time where that cannot be done now: a run that is paid for goes on.
+
+        What is not written when the process dies is asked for again, under the same number, and the parties have it.
+        """
+        self._late.append((statement, values))
+        with contextlib.suppress(sqlite3.Error):
+            while self._late:
+                self._store.execute(*self._late[0])
+                del self._late[0]
+
+    @contextlib.contextmanager
+    def _using(self) -> Iterator[None]:
+        """Name the file in whatever goes wrong with it."""
+        try:
+            yield
+        except (sqlite3.Error, OSError, ValueError, TypeError, OverflowError) as error:
+            raise CheckpointUnusable(
+                f"checkpoint {Path(self._place).name!r} cannot be used: {one_line(error)}; is it the right file, and its "
+                "disk not full? A study that has charged nobody can begin again with a new one"
+            ) from error

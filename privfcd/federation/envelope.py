@@ -96,7 +96,7 @@ class Refusal:
 HELLO = b"PFCD hello "
 """Before a study's digest: which party of it are you? Answered by the same and the party's name."""
 
-ENVELOPES = Codec({"request": Request, "answer": Answer, "refusal": Refusal})
+ENVELOPES = Codec({"request": Request, "answer": Answer, "refusal": Refusal}, most_header=4096)
 
 
 def kind_of(error: Exception) -> Kind:

@@ -24,7 +24,6 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-import tomllib
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
@@ -32,6 +31,7 @@ from typing import Any
 
 from privfcd import checks
 from privfcd.errors import InvalidParameter
+from privfcd.reading import content_of, toml_of
 
 SCHEMA = 1
 MOST_BYTES = 2**20
@@ -94,16 +94,8 @@ def read_study(path: str | os.PathLike[str]) -> Study:
     InvalidParameter
         What is wrong with it, naming the key.
     """
-    place = Path(path)
-    try:
-        content = place.read_bytes()
-        document = tomllib.loads(content.decode())
-    except OSError as error:
-        raise InvalidParameter(f"study {place.name!r} cannot be read: {error.strerror}") from error
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise InvalidParameter(f"study {place.name!r} is not TOML: {error}") from error
-    if len(content) > MOST_BYTES:
-        raise checks.refuse("the study file's size", len(content), f"at most {MOST_BYTES} bytes")
+    what = f"study {Path(path).name!r}"
+    document = toml_of(content_of(path, what, MOST_BYTES), what)
     return study_from(document)
 
 

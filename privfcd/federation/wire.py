@@ -28,8 +28,10 @@ from privfcd.errors import InvalidParameter, PartyFailed
 
 MAGIC = b"PFCD"
 VERSION = 1
-MOST_BYTES = 256 * 2**20
-MOST_HEADER = 64 * 2**20
+MOST_BYTES = 64 * 2**20
+MOST_HEADER = 8 * 2**20
+MOST_ITEMS = 2**20
+"""What a header may list: each item takes about 100 bytes of memory while it is read, however short it is."""
 _PREFIX = struct.Struct(">4sHI")
 _TYPES: dict[str, np.dtype[Any]] = {
     "f8": np.dtype("<f8"),
@@ -54,8 +56,8 @@ class Codec:
         Frozen dataclasses by the names that they have on the wire.
     implementations : mapping of type to sequence of type
         For a protocol that a type hint names: the dataclasses that it may be.
-    most_bytes : int
-        Longer messages are refused before they are looked at.
+    most_bytes, most_header : int
+        Longer messages, and messages with longer headers, are refused before they are looked at.
     """
 
     def __init__(
@@ -63,6 +65,7 @@ class Codec:
         messages: Mapping[str, type],
         implementations: Mapping[type, Iterable[type]] | None = None,
         most_bytes: int = MOST_BYTES,
+        most_header: int = MOST_HEADER,
     ) -> None:
         self._types = dict(messages)
         self._names = {kind: name for name, kind in messages.items()}
@@ -71,7 +74,7 @@ class Codec:
         self._implementations = {
             key: {kind.__name__: kind for kind in kinds} for key, kinds in (implementations or {}).items()
         }
-        self._most = most_bytes
+        self._most, self._most_header = most_bytes, most_header
 
     def name_of(self, message: object) -> str:
         """Return the name of a message on the wire."""
@@ -91,9 +94,14 @@ class Codec:
         document: dict[str, Any] = {"message": self.name_of(message), "fields": self._write_fields(message, arrays)}
         document["arrays"] = [[_array_code(array), list(array.shape)] for array in arrays]
         header = json.dumps(document, allow_nan=False, separators=(",", ":")).encode()
+        if sum(map(header.count, (b",", b"[", b"{"))) > MOST_ITEMS:
+            raise InvalidParameter(f"a message's header must list at most {MOST_ITEMS} items: ask for less at a time")
         body = b"".join(array.astype(_TYPES[_array_code(array)], copy=False).tobytes() for array in arrays)
-        if _PREFIX.size + len(header) + len(body) > self._most or len(header) > MOST_HEADER:
-            raise InvalidParameter(f"a message must have at most {self._most} bytes, got {len(header) + len(body)}")
+        if _PREFIX.size + len(header) + len(body) > self._most or len(header) > self._most_header:
+            raise InvalidParameter(
+                f"a message must have at most {self._most} bytes, {self._most_header} of them in its header, got "
+                f"{len(header) + len(body)} and {len(header)}: a study of fewer columns has smaller ones"
+            )
         return _PREFIX.pack(MAGIC, VERSION, len(header)) + header + body
 
     def decode(self, data: bytes) -> Any:
@@ -132,10 +140,14 @@ class Codec:
         if version != VERSION:
             raise MalformedMessage(f"a message must have schema version {VERSION}, got {version}: update one side")
         body = memoryview(data)[_PREFIX.size :]
-        if length > min(len(body), MOST_HEADER):
-            raise MalformedMessage(f"a message's header must have at most {len(body)} bytes, got {length}")
+        if length > min(len(body), self._most_header):
+            most = min(len(body), self._most_header)
+            raise MalformedMessage(f"a message's header must have at most {most} bytes, got {length}")
+        header = bytes(body[:length])
+        if sum(map(header.count, (b",", b"[", b"{"))) > MOST_ITEMS:
+            raise MalformedMessage(f"a message's header must list at most {MOST_ITEMS} items")
         try:
-            document = json.loads(bytes(body[:length]), parse_constant=_refuse_constant, object_pairs_hook=_unique)
+            document = json.loads(header, parse_constant=_refuse_constant, object_pairs_hook=_unique)
         except (ValueError, RecursionError):
             raise MalformedMessage("a message's header is not JSON as it should be") from None
         if not isinstance(document, dict) or set(document) != {"message", "fields", "arrays"}:

@@ -26,7 +26,6 @@ import re
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
-from xml.etree.ElementTree import ParseError
 
 import networkx as nx
 
@@ -34,19 +33,11 @@ from privfcd.checks import UNWRITABLE, real, refuse
 from privfcd.errors import InvalidParameter
 from privfcd.graphs.dag import plain_digraph
 from privfcd.graphs.drawn_edges import share
+from privfcd.reading import content_of, parsing
 from privfcd.whole_files import write_whole
 
+MOST_BYTES = 16 * 2**20
 _SUFFIXES = {".graphml": "graphml", ".dot": "dot", ".gv": "dot", ".json": "json", ".csv": "csv"}
-_UNREADABLE = (
-    ParseError,
-    csv.Error,
-    nx.NetworkXException,
-    LookupError,
-    TypeError,
-    ValueError,
-    AttributeError,
-    RecursionError,
-)
 _HEADERS = (("from", "to"), ("cause", "effect"), ("source", "target"))
 _COLUMNS = ("weight", "undirected", "stability")
 _TRUTHS = {"true": True, "yes": True, "1": True, "false": False, "no": False, "0": False, "": False}
@@ -127,18 +118,9 @@ def read_graph(path: str | os.PathLike[str], format: str | None = None) -> nx.Di
     source = _as_path(path)
     kind = _format_of(source, format, tuple(_READERS))
     what = f"path {str(source)!r}"
-    if not source.exists():
-        raise InvalidParameter(f"{what} must be a graph file; there is no such file")
-    try:
-        text = source.read_bytes().decode("utf-8-sig")
-    except OSError as error:
-        raise InvalidParameter(f"{what} cannot be read: {error.strerror}") from error
-    except UnicodeDecodeError as error:
-        raise InvalidParameter(f"{what} must be UTF-8 text: {error}") from error
-    try:
-        graph = _READERS[kind](text)
-    except _UNREADABLE as error:
-        raise InvalidParameter(f"{what} is not a {kind} graph: {error}") from error
+    content = content_of(source, what, MOST_BYTES)
+    with parsing(f"{what} is not a {kind} graph"):
+        graph = _READERS[kind](content.decode("utf-8-sig"))
     return checked_graph(graph, what)
 
 

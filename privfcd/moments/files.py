@@ -24,13 +24,16 @@ from privfcd.errors import InvalidParameter
 from privfcd.moments.noise_law import NoiseTerm
 from privfcd.moments.origins import Origin, origin_of
 from privfcd.moments.second_moments import Moments, pooled
+from privfcd.reading import check_ratio, content_of, parsing
 from privfcd.whole_files import write_whole
 
 FORMAT, VERSION = "privfcd moments", 2
 READ = (1, 2)
 """Versions that are read. Those of version 1 do not say whose moments have noise: their reports are asked."""
 
-_HEADER = "header"
+MOST_BYTES = 512 * 2**20
+
+_HEADER, _MOST_HEADER = "header", 16 * 2**20
 _NUMBERS = ("epsilon", "delta", "rho", "pure_epsilon")
 
 
@@ -132,32 +135,44 @@ def load_moments(path: str | os.PathLike[str]) -> StoredMoments:
         There is no such file, or it is damaged, of another format, or of a later version.
     """
     target = _checked_path(path)
-    try:
-        with np.load(target, allow_pickle=False) as stored:
-            arrays = {name: stored[name] for name in stored.files}
-    except FileNotFoundError as error:
-        raise InvalidParameter(f"path {str(target)!r} does not exist") from error
-    except (OSError, ValueError, EOFError, KeyError, zipfile.BadZipFile, NotImplementedError) as error:
-        raise InvalidParameter(f"path {str(target)!r} is not a file of moments, or damaged: {error}") from error
-    try:
+    what = f"path {str(target)!r}"
+    content = content_of(target, what, MOST_BYTES)
+    with parsing(f"{what} is not a file of moments, or damaged"):
+        arrays = _arrays(content, what)
+        if arrays[_HEADER].nbytes > _MOST_HEADER:
+            raise ValueError(f"its header has more than {_MOST_HEADER} bytes")
         header = json.loads(arrays[_HEADER].tobytes().decode())
         if header["format"] != FORMAT:
-            raise InvalidParameter(f"path {str(target)!r} is not a file of moments: its format is {header['format']!r}")
+            raise InvalidParameter(f"{what} is not a file of moments: its format is {header['format']!r}")
         if header["version"] not in READ:
             raise InvalidParameter(
-                f"path {str(target)!r} is of version {header['version']!r}, and this privfcd reads versions up to {VERSION}"
+                f"{what} is of version {header['version']!r}, and this privfcd reads versions up to {VERSION}"
             )
         if not header["rows"]:
-            raise InvalidParameter(f"path {str(target)!r} holds no moments")
+            raise InvalidParameter(f"{what} holds no moments")
         reports = [_report(each) for each in header["privacy_report"]]
         origins = _origins(header, reports)
         parts = tuple(_part(arrays, p, header, origins[p]) for p in range(len(header["rows"])))
         rule = dict(header["rule"])
-    except InvalidParameter:
-        raise
-    except (LookupError, TypeError, ValueError, AttributeError) as error:
-        raise InvalidParameter(f"path {str(target)!r} is not a file of moments, or damaged: {error!r}") from error
     return StoredMoments(parts, reports, rule)
+
+
+def _arrays(content: bytes, what: str) -> dict[str, NDArray[Any]]:
+    """Return the arrays of an .npz file; each is as large as its place in the file says, and no larger."""
+    with zipfile.ZipFile(io.BytesIO(content)) as stored:
+        check_ratio(sum(member.file_size for member in stored.infolist()), len(content), what)
+        return {member.filename.removesuffix(".npy"): _array(stored.read(member)) for member in stored.infolist()}
+
+
+def _array(content: bytes) -> NDArray[Any]:
+    """Return an array in NumPy's format, whose header is looked at before anything is made for it."""
+    stream = io.BytesIO(content)
+    version = np.lib.format.read_magic(stream)
+    read = np.lib.format.read_array_header_1_0 if version == (1, 0) else np.lib.format.read_array_header_2_0
+    shape, fortran, dtype = read(stream)
+    if dtype.kind not in "fiu" or math.prod(shape) * dtype.itemsize != len(content) - stream.tell():
+        raise ValueError(f"an array of {len(content)} bytes says that it has shape {shape} and type {dtype}")
+    return np.frombuffer(content, dtype, offset=stream.tell()).reshape(shape, order="F" if fortran else "C")
 
 
 def _checked_path(path: str | os.PathLike[str]) -> Path:

@@ -152,7 +152,7 @@ def test_what_is_wrong_in_a_file_is_named(run: Run, files: list[str], tmp_path: 
 
 def test_files_that_cannot_be_read_are_refused(run: Run, files: list[str], tmp_path: Path) -> None:
     code, _, err = run("learn", *files, "--config", str(tmp_path / "none.toml"))
-    assert code == 2 and "cannot be read: No such file" in err
+    assert code == 2 and "cannot be read: there is no such file" in err
     (tmp_path / "long.toml").write_text("# " + "x" * 2**20)
     code, _, err = run("learn", *files, "--config", str(tmp_path / "long.toml"))
     assert code == 2 and "at most" in err

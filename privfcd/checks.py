@@ -4,37 +4,47 @@ from __future__ import annotations
 
 import math
 import re
-from numbers import Integral, Real
+from numbers import Integral
 from typing import Any
 
+from privfcd.amounts import Towards, as_float
 from privfcd.errors import InvalidParameter
 
 UNWRITABLE = re.compile("[^\t\n\r -\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 """The characters that XML 1.0 cannot carry: names have none of them, so that every name can go to every kind of file."""
 
 
+_SHOWN = 400
+"""So many characters of a refused value are shown."""
+
+
 def refuse(name: str, value: Any, accepted: str) -> InvalidParameter:
     """Return the error for `name`; the caller raises it."""
-    return InvalidParameter(f"{name} must be {accepted}, got {value!r}")
+    return InvalidParameter(f"{name} must be {accepted}, got {shown(value)}")
 
 
-def real(name: str, value: Any, accepted: str = "a finite number") -> float:
-    """Return `value` as a float; booleans, text, NaN and infinities are refused."""
-    if isinstance(value, bool) or not isinstance(value, Real):
-        raise refuse(name, value, accepted)
+def shown(value: Any) -> str:
+    """Return a value as text for a message: cut where it is long, and its type where Python cannot write it."""
     try:
-        number = float(value)
-    except OverflowError:
-        number = math.inf
-    if not math.isfinite(number):
+        text = repr(value)
+    except (RecursionError, ValueError):  # nested too deeply, or an integer of too many digits
+        return f"a value of type {type(value).__name__} that is too large to write"
+    return text if len(text) <= _SHOWN else f"{text[:_SHOWN]}... ({len(text)} characters)"
+
+
+def real(name: str, value: Any, accepted: str = "a finite number", towards: Towards = "nearest") -> float:
+    """Return a real number of any type as a float, see `amounts`; booleans, text, NaN and infinities are refused."""
+    number = as_float(value, towards)
+    # beyond the doubles: rounding down would make the largest double of it
+    if number is None or not math.isfinite(number) or as_float(value) == math.inf:
         raise refuse(name, value, accepted)
     return number
 
 
-def positive(name: str, value: Any) -> float:
+def positive(name: str, value: Any, towards: Towards = "nearest") -> float:
     """Return `value` as a finite float above 0."""
     accepted = "a finite number above 0"
-    number = real(name, value, accepted)
+    number = real(name, value, accepted, towards)
     if number <= 0:
         raise refuse(name, value, accepted)
     return number
@@ -58,10 +68,10 @@ def bound(name: str, value: Any) -> float:
     return number
 
 
-def non_negative(name: str, value: Any) -> float:
+def non_negative(name: str, value: Any, towards: Towards = "nearest") -> float:
     """Return `value` as a finite float of at least 0."""
     accepted = "a finite number of at least 0"
-    number = real(name, value, accepted)
+    number = real(name, value, accepted, towards)
     if number < 0:
         raise refuse(name, value, accepted)
     return number + 0.0  # -0.0 is 0.0
@@ -69,13 +79,13 @@ def non_negative(name: str, value: Any) -> float:
 
 def scale(name: str, value: Any) -> float:
     """Return a noise scale: one finite number of at least 0 (0 adds no noise and is charged as non-private)."""
-    return non_negative(name, value)
+    return non_negative(name, value, "down")
 
 
-def delta(name: str, value: Any, *, zero: bool = True, one: bool = False) -> float:
+def delta(name: str, value: Any, *, zero: bool = True, one: bool = False, towards: Towards = "down") -> float:
     """Return a delta: in [0, 1), without 0 where `zero` is False, and with 1 where `one` is True."""
     accepted = f"in {'[' if zero else '('}0, 1{']' if one else ')'}"
-    number = real(name, value, accepted)
+    number = real(name, value, accepted, towards)
     if not 0 <= number <= 1 or (number == 0 and not zero) or (number == 1 and not one):
         raise refuse(name, value, accepted)
     return number

@@ -11,6 +11,7 @@ import math
 from abc import abstractmethod
 from fractions import Fraction
 from functools import lru_cache
+from typing import Self
 
 from dp_accounting import (
     DpEvent,
@@ -19,6 +20,7 @@ from dp_accounting import (
     NeighboringRelation,
     NonPrivateDpEvent,
     PrivacyAccountant,
+    SelfComposedDpEvent,
     ZCDpEvent,
 )
 
@@ -30,8 +32,8 @@ from privfcd.accounting.conversions import (
     zcdp_to_delta,
     zcdp_to_epsilon,
 )
-from privfcd.accounting.events import REPLACE_ONE, BoundedRangeDpEvent, EpsilonDeltaDpEvent, leaves
-from privfcd.accounting.units import decimal, float_up
+from privfcd.accounting.events import REPLACE_ONE, BoundedRangeDpEvent, EpsilonDeltaDpEvent, leaves, simple
+from privfcd.amounts import decimal, float_up
 
 
 def pure_cost(event: DpEvent) -> float | None:
@@ -75,7 +77,22 @@ def _gaussian_rho(multiplier: float) -> float:
     return float_up(1 / (2 * decimal(multiplier) ** 2)) or math.nextafter(0, 1)
 
 
-class SummingAccountant(PrivacyAccountant):
+class CheckedAccountant(PrivacyAccountant):
+    """An accountant that sees every event as `leaves` gives it: flat, and in Python numbers."""
+
+    def compose(self, event: DpEvent, count: int = 1) -> Self:
+        """Account for `count` times `event`; InvalidParameter for what is no event, UnsupportedEventError as ever."""
+        if not isinstance(event, DpEvent):
+            raise checks.refuse("event", event, "a dp_accounting.DpEvent")
+        counted = SelfComposedDpEvent(event, checks.count("count", count, least=0))
+        return super().compose(simple(counted))
+
+    def supports(self, event: DpEvent) -> bool:
+        """Return whether `event` can be accounted for."""
+        return bool(super().supports(simple(event)))
+
+
+class SummingAccountant(CheckedAccountant):
     """An accountant whose composition is a sum of one number an event."""
 
     _notion = ""
@@ -102,7 +119,7 @@ class SummingAccountant(PrivacyAccountant):
             if cost is None:
                 return PrivacyAccountant.CompositionErrorDetails(leaf, f"it has no {self._notion} cost")
             if do_compose:
-                self._record(leaf, cost, checks.count("count", count, least=0) * times)
+                self._record(leaf, cost, count * times)
         return None
 
     def _record(self, leaf: DpEvent, cost: float, count: int) -> None:
@@ -130,7 +147,7 @@ class PureDPAccountant(SummingAccountant):
 
     def get_delta(self, target_epsilon: float) -> float:
         """Return 0 where the total is at most `target_epsilon`, else 1: pure DP alone says no more."""
-        return 0.0 if self.total <= checks.non_negative("target_epsilon", target_epsilon) else 1.0
+        return 0.0 if self.total <= checks.non_negative("target_epsilon", target_epsilon, "down") else 1.0
 
 
 class ZCDPAccountant(SummingAccountant):
@@ -173,7 +190,7 @@ class ZCDPAccountant(SummingAccountant):
 
     def get_delta(self, target_epsilon: float) -> float:
         """Return a delta at `target_epsilon`."""
-        epsilon = checks.non_negative("target_epsilon", target_epsilon)
+        epsilon = checks.non_negative("target_epsilon", target_epsilon, "down")
         if self._pure is not None and sum_up(self._pure) <= epsilon:
             return 0.0
         if math.isinf(self.total):

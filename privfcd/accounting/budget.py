@@ -9,7 +9,8 @@ from typing import Literal
 
 from privfcd import checks
 from privfcd.accounting.conversions import epsilon_to_zcdp
-from privfcd.accounting.units import UNITS_IN_ONE, decimal, float_down, units_down
+from privfcd.accounting.units import UNITS_IN_ONE, units_down
+from privfcd.amounts import decimal, exact, float_down
 from privfcd.errors import InvalidParameter
 
 LARGEST = 10**15
@@ -124,17 +125,12 @@ def _as_float(units: int) -> float:
 
 def _units(name: str, value: Amount, *, least: int) -> int:
     accepted = f"a finite number {'above' if least else 'of at least'} 0"
-    if isinstance(value, Fraction):
-        exact = value
-    elif isinstance(value, Decimal):
-        if not value.is_finite():
-            raise checks.refuse(name, value, accepted)
-        exact = Fraction(value)
-    else:
-        exact = decimal(checks.real(name, value, accepted))
-    if exact > LARGEST:
+    amount = exact(value)
+    if not isinstance(amount, Fraction):
+        raise checks.refuse(name, value, accepted)
+    if amount > LARGEST:
         raise checks.refuse(name, value, f"at most {LARGEST:g}")
-    units = units_down(exact)
-    if exact < 0 or units < least:
+    units = units_down(amount)
+    if amount < 0 or units < least:
         raise checks.refuse(name, value, accepted)
     return units

@@ -118,7 +118,7 @@ def calibrate(
         A parameter is outside what is accepted, there is no release, or delta = 0 with Gaussian noise, which is never
         purely private.
     """
-    epsilon = checks.positive("epsilon", epsilon)
+    epsilon = checks.positive("epsilon", epsilon, "down")
     delta = checks.delta("delta", delta)
     counts = [
         checks.count(name, value, least=0)
@@ -126,7 +126,7 @@ def calibrate(
     ]
     if not any(counts):
         raise InvalidParameter("selections, gaussians and laplaces are all 0: there is no noise to find")
-    sensitivity = checks.positive("sensitivity", sensitivity)
+    sensitivity = checks.positive("sensitivity", sensitivity, "up")
     accountant_named(accountant)
     if delta == 0 and gaussians:
         raise InvalidParameter("delta must be above 0 for Gaussian noise, got 0: no Gaussian noise is purely private")
@@ -163,7 +163,7 @@ def smallest_scale(
     `plan` must cost less at a larger scale. The answer is evaluated before it is returned, so that it never
     overspends, and is at most about a part in 10⁹ above the smallest.
     """
-    epsilon = checks.positive("epsilon", epsilon)
+    epsilon = checks.positive("epsilon", epsilon, "down")
 
     def cost(name: str) -> Callable[[float], float]:
         return lambda scale: epsilon_of(plan(scale), delta, name)

@@ -19,6 +19,7 @@ from scipy.optimize import brentq
 
 from privfcd import checks
 from privfcd.accounting.gaussian_dp import log_delta
+from privfcd.accounting.units import MOST_RELEASES
 
 ROUNDING = 16 * sys.float_info.epsilon
 """Relative allowance for the rounding of a handful of floating-point operations."""
@@ -38,8 +39,8 @@ def gdp_to_delta(mu: float, epsilon: float) -> float:
     epsilon : float
         At least 0.
     """
-    mu = checks.non_negative("mu", mu)
-    epsilon = checks.non_negative("epsilon", epsilon)
+    mu = checks.non_negative("mu", mu, "up")
+    epsilon = checks.non_negative("epsilon", epsilon, "down")
     return min(1.0, _exp_up(log_delta(mu, epsilon))) if mu else 0.0
 
 
@@ -53,7 +54,7 @@ def gdp_to_epsilon(mu: float, delta: float) -> float:
     delta : float
         In [0, 1).
     """
-    mu = checks.non_negative("mu", mu)
+    mu = checks.non_negative("mu", mu, "up")
     delta = checks.delta("delta", delta)
     if mu == 0:
         return 0.0
@@ -122,9 +123,9 @@ def gaussian_sigma(epsilon: float, delta: float, sensitivity: float = 1.0) -> fl
     InvalidParameter
         delta is 0: no finite Gaussian noise is purely differentially private.
     """
-    epsilon = checks.non_negative("epsilon", epsilon)
+    epsilon = checks.non_negative("epsilon", epsilon, "down")
     delta = checks.delta("delta", delta, zero=False)
-    sensitivity = checks.non_negative("sensitivity", sensitivity)
+    sensitivity = checks.non_negative("sensitivity", sensitivity, "up")
     if sensitivity == 0:
         return 0.0
     target = math.log(delta)
@@ -157,8 +158,8 @@ def zcdp_to_delta(rho: float, epsilon: float) -> float:
     epsilon : float
         At least 0.
     """
-    rho = checks.non_negative("rho", rho)
-    epsilon = checks.non_negative("epsilon", epsilon)
+    rho = checks.non_negative("rho", rho, "up")
+    epsilon = checks.non_negative("epsilon", epsilon, "down")
     if rho == 0:
         return 0.0
     if rho - epsilon > 500:
@@ -195,7 +196,7 @@ def zcdp_to_epsilon(rho: float, delta: float, tight: bool = True) -> float:
     tight : bool
         Canonne, Kamath and Steinke 2020, Prop. 7; else rho + 2 sqrt(rho log(1/delta)) (Bun and Steinke 2016).
     """
-    rho = checks.non_negative("rho", rho)
+    rho = checks.non_negative("rho", rho, "up")
     delta = checks.delta("delta", delta, one=True)
     if rho == 0:
         return 0.0
@@ -227,7 +228,7 @@ def epsilon_to_zcdp(epsilon: float, delta: float, tight: bool = True) -> float:
     tight : bool
         Whether by the conversion of Canonne, Kamath and Steinke 2020, or by rho + 2 sqrt(rho log(1/delta)).
     """
-    epsilon = checks.non_negative("epsilon", epsilon)
+    epsilon = checks.non_negative("epsilon", epsilon, "down")
     delta = checks.delta("delta", delta)
     if delta == 0 or (epsilon == 0 and not tight):
         return 0.0
@@ -263,7 +264,7 @@ def bounded_range_rho(eta: float) -> float:
     eta : float
         The range: at least 0.
     """
-    eta = checks.non_negative("eta", eta)
+    eta = checks.non_negative("eta", eta, "up")
     if eta == 0:
         return 0.0
     loose = _up(eta * eta / 8)
@@ -286,7 +287,7 @@ def laplace_rho(epsilon: float) -> float:
     epsilon : float
         Sensitivity / scale; at least 0.
     """
-    epsilon = checks.non_negative("epsilon", epsilon)
+    epsilon = checks.non_negative("epsilon", epsilon, "up")
     if epsilon == 0:
         return 0.0
     loose = _up(epsilon * epsilon / 2)
@@ -303,7 +304,7 @@ def pure_rho(epsilon: float) -> float:
     epsilon : float
         At least 0.
     """
-    epsilon = checks.non_negative("epsilon", epsilon)
+    epsilon = checks.non_negative("epsilon", epsilon, "up")
     if epsilon == 0:
         return 0.0
     return _up(epsilon * epsilon / 2)
@@ -324,9 +325,9 @@ def advanced_composition(epsilon: float, delta: float, count: int) -> float:
     count : int
         k, how many releases.
     """
-    epsilon = checks.non_negative("epsilon", epsilon)
+    epsilon = checks.non_negative("epsilon", epsilon, "up")
     delta = checks.delta("delta", delta)
-    count = checks.count("count", count)
+    count = checks.count("count", count, most=MOST_RELEASES)
     if epsilon == 0:
         return 0.0
     basic = count * epsilon
@@ -337,9 +338,9 @@ def advanced_composition(epsilon: float, delta: float, count: int) -> float:
 
 
 def _total_mu(sigma: float, sensitivity: float, count: int) -> float:
-    sigma = checks.positive("sigma", sigma)
-    sensitivity = checks.non_negative("sensitivity", sensitivity)
-    count = checks.count("count", count)
+    sigma = checks.positive("sigma", sigma, "down")
+    sensitivity = checks.non_negative("sensitivity", sensitivity, "up")
+    count = checks.count("count", count, most=MOST_RELEASES)
     return _up(math.sqrt(count) * sensitivity / sigma * (1 + sys.float_info.epsilon)) if sensitivity else 0.0
 
 

@@ -13,7 +13,7 @@ from dp_accounting import DpEvent, GaussianDpEvent, LaplaceDpEvent, ZCDpEvent
 
 from privfcd.accounting.accountants import pure_cost, zcdp_cost
 from privfcd.accounting.events import BoundedRangeDpEvent, EpsilonDeltaDpEvent
-from privfcd.accounting.units import decimal
+from privfcd.amounts import decimal
 
 
 def exact_cost(event: DpEvent, notion: str) -> Fraction | None:

@@ -8,9 +8,11 @@ statement about one neighbouring relation: the sensitivity that went into the ev
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable
+from collections import Counter
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
 from fractions import Fraction
-from numbers import Real
+from operator import attrgetter
 
 import attr
 from dp_accounting import (
@@ -24,9 +26,12 @@ from dp_accounting import (
     SelfComposedDpEvent,
     ZCDpEvent,
 )
+from dp_accounting.dp_event import DiscreteLaplaceDpEvent, RandomizedResponseDpEvent
 
 from privfcd import checks
-from privfcd.accounting.units import decimal, float_down, float_up
+from privfcd.accounting.units import MOST_RELEASES
+from privfcd.amounts import Towards, as_float, exact, float_down, float_up
+from privfcd.errors import InvalidParameter
 
 REPLACE_ONE = NeighboringRelation.REPLACE_ONE
 ADD_OR_REMOVE_ONE = NeighboringRelation.ADD_OR_REMOVE_ONE
@@ -130,7 +135,11 @@ def compose(events: Iterable[tuple[DpEvent, int]]) -> DpEvent:
 
 
 def leaves(event: DpEvent) -> list[tuple[DpEvent, int]]:
-    """Flatten compositions: the simple events in `event`, each with how often it happens, in order.
+    """Flatten compositions: the different simple events in `event`, each with how often it happens.
+
+    All accountants, ledgers and audits see events through here. Parameters come back as Python numbers, rounded to the
+    side of more cost where no double holds them, so that nothing is computed in the caller's number type. Compositions
+    may be nested deeply and shared: the work grows with the number of different objects, not with depth or counts.
 
     Parameters
     ----------
@@ -140,56 +149,174 @@ def leaves(event: DpEvent) -> list[tuple[DpEvent, int]]:
     Returns
     -------
     list of (dp_accounting.DpEvent, int)
-        Without compositions.
+        Without compositions and without repetitions, in the order of their first appearance (a list of 1000 and more is
+        taken kind by kind).
 
     Raises
     ------
     InvalidParameter
-        `event` is no DpEvent, a count is not a whole number of at least 0, or a parameter is NaN or out of range:
-        such an event has no cost that could be charged.
+        `event` is no DpEvent, a count is not a whole number of at least 0, events of a composition are no list or tuple,
+        or a parameter is no number or out of range: such an event has no cost that could be charged.
     """
-    if not isinstance(event, DpEvent):
-        raise checks.refuse("event", event, "a dp_accounting.DpEvent")
+    counts: dict[DpEvent | _Same, int] = {}
+    simple: dict[int, DpEvent | _Same] = {}
+    for part, times in _multiplicities(event):
+        if isinstance(part, NoOpDpEvent):
+            continue
+        key = simple.get(id(part))
+        if key is None:
+            key = simple[id(part)] = _checked(part)
+        counts[key] = counts.get(key, 0) + times
+    for key, times in counts.items():
+        if times > MOST_RELEASES:
+            raise InvalidParameter(
+                f"the count of {checks.shown(_event_of(key))} must be at most {MOST_RELEASES} in all, "
+                f"got one of {times.bit_length()} bits"
+            )
+    return [(_event_of(key), times) for key, times in counts.items() if times]
+
+
+def simple(event: DpEvent) -> DpEvent:
+    """Return the same releases as one flat event of Python numbers: what is stored, shown and compared."""
+    return compose(leaves(event))
+
+
+@dataclass(frozen=True, eq=False)
+class _Same:
+    """An event that cannot be a key itself: it is equal to itself alone."""
+
+    event: DpEvent
+
+
+def _event_of(key: DpEvent | _Same) -> DpEvent:
+    return key.event if isinstance(key, _Same) else key
+
+
+def _parts(event: DpEvent) -> Sequence[tuple[DpEvent, int]] | None:
+    """Return what a composition consists of, each different object once; None for what is no composition."""
     if isinstance(event, SelfComposedDpEvent):
-        count = checks.count("count of a SelfComposedDpEvent", event.count, least=0)
-        return [(leaf, inner * count) for leaf, inner in leaves(event.event) if inner * count]
+        return [(event.event, checks.count("count of a SelfComposedDpEvent", event.count, least=0))]
     if isinstance(event, ComposedDpEvent):
-        return [pair for part in event.events for pair in leaves(part)]
-    if isinstance(event, NoOpDpEvent):
-        return []
-    _check_parameters(event)
-    return [(event, 1)]
+        if not isinstance(event.events, list | tuple):  # an iterator would be empty when it is read again
+            raise checks.refuse("events of a ComposedDpEvent", event.events, "a list or a tuple")
+        return _counted(event.events)
+    return None
 
 
-def _check_parameters(event: DpEvent) -> None:
-    for field in attr.fields(type(event)):
+def _counted(events: Sequence[DpEvent]) -> list[tuple[DpEvent, int]]:
+    """Return each different object with how often it is there; many of one number are read by loops in C."""
+    if len(events) < _MANY:
+        return _different(events)
+    answer: list[tuple[DpEvent, int]] = []
+    for kind, times in Counter(map(type, events)).items():
+        own = events if times == len(events) else [part for part in events if type(part) is kind]
+        fields = _FIELDS.get(kind, ())
+        values = list(map(attrgetter(fields[0][0]), own)) if len(fields) == 1 else []
+        if set(map(type, values)) == {float}:  # True and 1.0 are equal, and are not accepted alike
+            answer += [(kind(value), count) for value, count in Counter(values).items()]
+        else:
+            answer += _different(own)
+    return answer
+
+
+def _different(events: Sequence[DpEvent]) -> list[tuple[DpEvent, int]]:
+    found = {id(part): part for part in events}
+    return [(found[key], count) for key, count in Counter(map(id, events)).items()]
+
+
+def _multiplicities(event: DpEvent) -> list[tuple[DpEvent, int]]:
+    """Return the objects in `event` that are no compositions, each once, with how often it happens.
+
+    The compositions are put in topological order, a composition before its parts, without recursion; one pass then adds
+    up how often each happens.
+    """
+    parts: dict[int, Sequence[tuple[DpEvent, int]] | None] = {}
+    order: list[DpEvent] = []  # compositions, after those that are in them
+    found: list[DpEvent] = []
+    below: set[int] = set()  # compositions that are being opened
+    stack: list[tuple[DpEvent, bool]] = [(event, False)]
+    while stack:
+        part, opened = stack.pop()
+        if opened:
+            below.discard(id(part))
+            order.append(part)
+            continue
+        if id(part) in parts:
+            if id(part) in below:
+                raise InvalidParameter("event must not contain itself")
+            continue
+        if not isinstance(part, DpEvent):
+            raise checks.refuse("event", part, "a dp_accounting.DpEvent")
+        inner = parts[id(part)] = _parts(part)
+        if inner is None:
+            found.append(part)
+            continue
+        below.add(id(part))
+        stack.append((part, True))
+        stack.extend((one, False) for one, _ in reversed(inner))  # the first part is taken first
+    times: dict[int, int] = {id(event): 1}
+    for part in reversed(order):
+        for one, count in parts[id(part)] or ():
+            times[id(one)] = times.get(id(one), 0) + times[id(part)] * count
+    return [(part, times[id(part)]) for part in found]
+
+
+_MANY = 1000
+_AMOUNT = "a number of at least 0, not NaN"
+_FIELDS: dict[type[DpEvent], tuple[tuple[str, Towards | None, str], ...]] = {
+    GaussianDpEvent: (("noise_multiplier", "down", _AMOUNT),),
+    LaplaceDpEvent: (("noise_multiplier", "down", _AMOUNT),),
+    DiscreteLaplaceDpEvent: (("noise_parameter", "up", _AMOUNT), ("sensitivity", None, "")),
+    RandomizedResponseDpEvent: (("noise_parameter", "down", "in [0, 1]"), ("num_buckets", None, "")),
+    ZCDpEvent: (("rho", "up", _AMOUNT), ("xi", "up", "0 (no accountant here proves anything for xi > 0)")),
+    BoundedRangeDpEvent: (("eta", "up", _AMOUNT),),
+    EpsilonDeltaDpEvent: (("epsilon", "up", _AMOUNT), ("delta", "up", "in [0, 1]")),
+}
+"""The parameters of simple events: to which side they are rounded (None for whole numbers of at least 1), and what is
+accepted."""
+
+
+def _checked(event: DpEvent) -> DpEvent | _Same:
+    """Return a simple event with Python numbers in it, or raise InvalidParameter by the name of the parameter."""
+    for kind in type(event).__mro__:
+        fields = _FIELDS.get(kind)
+        if fields is not None:
+            return kind(*[_value(event, *field) for field in fields])
+    for field in attr.fields(type(event)) if attr.has(type(event)) else ():
         value = getattr(event, field.name)
         if isinstance(value, float) and math.isnan(value):
             raise checks.refuse(f"{field.name} of {type(event).__name__}", value, "a number, not NaN")
-    if isinstance(event, GaussianDpEvent | LaplaceDpEvent):
-        _check_range(event, "noise_multiplier", event.noise_multiplier)
-    elif isinstance(event, BoundedRangeDpEvent):
-        _check_range(event, "eta", event.eta)
-    elif isinstance(event, ZCDpEvent):
-        _check_range(event, "rho", event.rho)
-        if event.xi:
-            raise checks.refuse("xi of ZCDpEvent", event.xi, "0 (no accountant here proves anything for xi > 0)")
-    elif isinstance(event, EpsilonDeltaDpEvent):
-        _check_range(event, "epsilon", event.epsilon)
-        checks.delta("delta of EpsilonDeltaDpEvent", event.delta, one=True)
+    try:
+        hash(event)
+    except (TypeError, RecursionError):
+        return _Same(event)
+    return event
 
 
-def _check_range(event: DpEvent, name: str, value: float) -> None:
-    if isinstance(value, bool) or not isinstance(value, Real) or value < 0:
-        raise checks.refuse(f"{name} of {type(event).__name__}", value, "a number of at least 0")
+def _value(event: DpEvent, name: str, towards: Towards | None, accepted: str) -> float | int:
+    given = getattr(event, name)
+    title = f"{name} of {type(event).__name__}"
+    if towards is None:
+        return checks.count(title, given)
+    number = as_float(given, towards)
+    most = 1.0 if accepted == "in [0, 1]" else 0.0 if accepted.startswith("0 ") else math.inf
+    if number is None or not 0 <= number <= most:
+        raise checks.refuse(title, given, accepted)
+    return number + 0.0  # -0.0 is 0.0
 
 
 def _scaled(sensitivity: float, scale: float, make: Callable[[Fraction], DpEvent]) -> DpEvent:
     unbounded = isinstance(sensitivity, float) and sensitivity == math.inf
-    amount = math.inf if unbounded else checks.non_negative("sensitivity", sensitivity)
+    amount = math.inf if unbounded else checks.non_negative("sensitivity", sensitivity, "up")
     noise = checks.scale("scale", scale)
     if amount == 0:
         return NoOpDpEvent()
     if noise == 0 or unbounded:
         return NonPrivateDpEvent()
-    return make(decimal(amount) / decimal(noise))
+    return make(_ratio(sensitivity) / _ratio(scale))
+
+
+def _ratio(value: float) -> Fraction:
+    number = exact(value)
+    assert isinstance(number, Fraction)
+    return number

@@ -20,7 +20,8 @@ from scipy.signal import lfilter
 
 from privfcd import checks
 from privfcd.accounting.tight import tight_epsilon
-from privfcd.accounting.units import decimal, float_down, float_up
+from privfcd.accounting.units import MOST_RELEASES
+from privfcd.amounts import decimal, float_down, float_up
 
 _CELLS = 2**13
 """Grid cells over one release's losses, at most; fewer when the composition would not fit `_LENGTH`."""
@@ -45,10 +46,10 @@ def laplace_epsilon(scale: float, delta: float, sensitivity: float = 1.0, count:
     count : int
         How many releases.
     """
-    scale = checks.positive("scale", scale)
+    scale = checks.positive("scale", scale, "down")
     delta = checks.delta("delta", delta)
-    sensitivity = checks.non_negative("sensitivity", sensitivity)
-    count = checks.count("count", count)
+    sensitivity = checks.non_negative("sensitivity", sensitivity, "up")
+    count = checks.count("count", count, most=MOST_RELEASES)
     epsilon = float_up(decimal(sensitivity) / decimal(scale))
     if math.isinf(epsilon):
         return math.inf

@@ -28,11 +28,12 @@ from privfcd.accounting.accountants import pure_cost, zcdp_cost
 from privfcd.accounting.budget import Budget
 from privfcd.accounting.calibration import epsilon_of
 from privfcd.accounting.costs import exact_cost
-from privfcd.accounting.events import EpsilonDeltaDpEvent, compose, leaves
+from privfcd.accounting.events import EpsilonDeltaDpEvent, compose, leaves, simple
 from privfcd.accounting.journal import Entry, Journal, MemoryJournal, OverCap
 from privfcd.accounting.registry import DEFAULT_ACCOUNTANT, accountant_named
 from privfcd.accounting.reservation import PlanPart, Reservation
-from privfcd.accounting.units import decimal, units_to_float, units_up
+from privfcd.accounting.units import units_to_float, units_up
+from privfcd.amounts import decimal
 from privfcd.errors import BudgetExceeded, InvalidParameter
 
 __all__ = ["ADAPTIVE", "Ledger", "PlanPart", "Reservation", "caps_of"]
@@ -359,7 +360,7 @@ class Ledger:
         request: str = "",
         reference: int = 0,
     ) -> Entry:
-        text = "" if event is None else repr(event)
+        text = "" if event is None else repr(simple(event))
         try:
             return self._journal.post(self.name, kind, label, text, spend, request=request, reference=reference)
         except OverCap as over:

@@ -15,7 +15,8 @@ from privfcd.accounting.accountants import PureDPAccountant, ZCDPAccountant
 from privfcd.accounting.calibration import epsilon_of
 from privfcd.accounting.events import REPLACE_ONE
 from privfcd.accounting.ledger import Reservation
-from privfcd.accounting.units import UNITS_IN_ONE, float_down, float_up
+from privfcd.accounting.units import UNITS_IN_ONE
+from privfcd.amounts import float_down, float_up
 from privfcd.markup import bullets, card, folded, paragraph, table
 
 

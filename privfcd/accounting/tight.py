@@ -43,18 +43,19 @@ from dp_accounting.dp_event import RandomizedResponseDpEvent
 from scipy.optimize import brentq
 
 from privfcd import checks
+from privfcd.accounting.accountants import CheckedAccountant
 from privfcd.accounting.composition import GRID_LIMIT, Composition, why_not
 from privfcd.accounting.conversions import gdp_to_delta, gdp_to_epsilon, zcdp_to_delta, zcdp_to_epsilon
 from privfcd.accounting.curves import EPS, with_gaussian
 from privfcd.accounting.domination import ALLOWANCE
-from privfcd.accounting.events import REPLACE_ONE, BoundedRangeDpEvent, leaves
+from privfcd.accounting.events import REPLACE_ONE, BoundedRangeDpEvent, compose, leaves
 from privfcd.accounting.gap import lower_epsilon
 from privfcd.accounting.once import computed_once
 
 __all__ = ["GRID_LIMIT", "TightAccountant", "exponential_epsilon", "tight_epsilon"]
 
 
-class TightAccountant(PrivacyAccountant):
+class TightAccountant(CheckedAccountant):
     """The tightest bound there is for selections, Gaussian noise and releases of known pure epsilon together.
 
     Supports selections, Gaussian, Laplace and discrete Laplace noise, randomised response (under a replace
@@ -77,7 +78,7 @@ class TightAccountant(PrivacyAccountant):
 
     def get_delta(self, target_epsilon: float) -> float:
         """Return an upper bound on delta at `target_epsilon` of at least 0."""
-        return _delta_by(self._composition(), checks.non_negative("target_epsilon", target_epsilon))
+        return _delta_by(self._composition(), checks.non_negative("target_epsilon", target_epsilon, "down"))
 
     def method(self, target_delta: float) -> str:
         """Return which bound `get_epsilon` reports: `"pure"`, `"zcdp"`, `"gaussian"` or `"grid"`."""
@@ -110,8 +111,7 @@ class TightAccountant(PrivacyAccountant):
             if reason is not None:
                 return PrivacyAccountant.CompositionErrorDetails(leaf, reason)
         if do_compose:
-            times = checks.count("count", count, least=0)
-            self._events += [(leaf, inner * times) for leaf, inner in found]
+            self._events += [(leaf, inner * count) for leaf, inner in found]
         return None
 
 
@@ -134,13 +134,13 @@ def tight_epsilon(
     delta : float
         In [0, 1).
     """
-    mu = checks.non_negative("mu", mu)
-    events = [*others, *((BoundedRangeDpEvent(checks.non_negative("eta", eta)), count) for eta, count in selections)]
+    mu = checks.non_negative("mu", mu, "up")
+    ranges = ((BoundedRangeDpEvent(checks.non_negative("eta", eta, "up")), count) for eta, count in selections)
+    events = [*others, *ranges]
     if mu:
         events.append((GaussianDpEvent(math.nextafter(1 / mu, 0)), 1))
-    counted = [(event, checks.count("count", count, least=0)) for event, count in events]
-    simple = [(leaf, inner * count) for event, count in counted for leaf, inner in leaves(event)]
-    return _epsilon_by(Composition.of(simple), checks.delta("delta", delta))[0]
+    counted = compose([(event, checks.count("count", count, least=0)) for event, count in events])
+    return _epsilon_by(Composition.of(leaves(counted)), checks.delta("delta", delta))[0]
 
 
 def exponential_epsilon(eta: float, delta: float, count: int = 1) -> float:

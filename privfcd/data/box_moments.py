@@ -37,6 +37,7 @@ import numpy as np
 
 from privfcd import checks
 from privfcd.accounting import REPLACE_ONE, NeighboringRelation
+from privfcd.amounts import PlainNumbers
 from privfcd.data.queries import Array, Kind, Norm, centred, check_centre, summation_slack
 from privfcd.errors import InvalidParameter
 
@@ -90,7 +91,7 @@ def _subset_sums(shares: tuple[float, ...]) -> Array:
 
 
 @dataclass(frozen=True)
-class BoxMoments:
+class BoxMoments(PlainNumbers):
     """X'X / n with every value clipped to [-bound, bound] of its column.
 
     Frobenius sensitivity: `box_sensitivity(bounds)` / n for a replaced record (at most sqrt(2) sum bound² / n), and

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from privfcd import checks
 from privfcd.accounting import REPLACE_ONE, NeighboringRelation
+from privfcd.amounts import PlainNumbers
 from privfcd.data.queries import Array, Kind, Norm
 from privfcd.errors import InvalidParameter
 
@@ -45,7 +46,7 @@ class Group:
 
 
 @dataclass(frozen=True, eq=False)
-class ContingencyTables:
+class ContingencyTables(PlainNumbers):
     """Counts of (first, second) in every stratum of `given`, for m tables.
 
     A record counts in one cell of each table. One replaced record moves two cells of each by 1: l2 sensitivity

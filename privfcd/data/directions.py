@@ -15,6 +15,7 @@ import numpy as np
 
 from privfcd import checks
 from privfcd.accounting import REPLACE_ONE, NeighboringRelation
+from privfcd.amounts import PlainNumbers
 from privfcd.data.pairs import check_differences, moved_by, over_pairs
 from privfcd.data.products import record_products
 from privfcd.data.queries import Array, Kind, Norm, centred, check_centre, summation_slack
@@ -26,7 +27,7 @@ _ROUNDED = 1 + 1e-12
 
 
 @dataclass(frozen=True, eq=False)
-class DirectionMoments:
+class DirectionMoments(PlainNumbers):
     """The mean of u u', where u = y / |y|, y = (x - centre) A; a row of zeros counts as u = 0.
 
     Frobenius sensitivity sqrt(2) / n for a replaced record, 1 / n for an added or removed one.
@@ -69,7 +70,7 @@ class DirectionMoments:
 
 
 @dataclass(frozen=True, eq=False)
-class LinearMoments:
+class LinearMoments(PlainNumbers):
     """The mean of y y', where y = (x - centre) A is shortened to norm `row_norm` where it is longer.
 
     Frobenius sensitivity: see `privfcd.mechanisms.covariance_sensitivity`.

@@ -15,6 +15,7 @@ import numpy as np
 
 from privfcd import checks
 from privfcd.accounting import REPLACE_ONE, NeighboringRelation
+from privfcd.amounts import PlainNumbers
 from privfcd.data.queries import Array, Kind, Norm, centred, check_centre, shortened, summation_slack
 from privfcd.errors import InvalidParameter
 from privfcd.mechanisms import covariance_sensitivity
@@ -24,7 +25,7 @@ _ROUNDED = 1 + 1e-12
 
 
 @dataclass(frozen=True)
-class FamilyMoments:
+class FamilyMoments(PlainNumbers):
     """X_f'X_f / n for each family f of columns, rows of X_f shortened to `row_norms` of the family, in units of its square.
 
     The answer is one vector: for each family the diagonal and sqrt(2) times the entries above it, an isometry from the

@@ -25,6 +25,7 @@ import numpy as np
 
 from privfcd import checks
 from privfcd.accounting import REPLACE_ONE, NeighboringRelation, Reservation
+from privfcd.amounts import PlainNumbers
 from privfcd.data.descent_gradients import DescentGradient, MomentGradient, RowGradient
 from privfcd.data.descent_state import DescentState, scores_of
 from privfcd.data.fused import kernels
@@ -239,7 +240,7 @@ class GreedySession:
 
 
 @dataclass(frozen=True)
-class GreedyScores:
+class GreedyScores(PlainNumbers):
     """The scores of all coordinates at given weights, as a query of its own: what one selection looks at.
 
     Parameters

@@ -14,6 +14,7 @@ import numpy as np
 
 from privfcd import checks
 from privfcd.accounting import REPLACE_ONE, NeighboringRelation
+from privfcd.amounts import PlainNumbers
 from privfcd.data.pairs import check_differences, moved_by, over_pairs
 from privfcd.data.queries import Array, Kind, Norm, centred, check_centre, rounding_slack
 from privfcd.moments.octaves import BINS, HIGHEST, LOWEST, largest_noise, upper_bounds
@@ -22,7 +23,7 @@ __all__ = ["BINS", "HIGHEST", "LOWEST", "OctaveHistogram", "largest_noise", "upp
 
 
 @dataclass(frozen=True)
-class OctaveHistogram:
+class OctaveHistogram(PlainNumbers):
     """Counts of records by octave of |x_j|, for each column, and of the row's norm, divided by n.
 
     One replaced record moves one count up and one down in each of the d + 1 histograms: l2 sensitivity

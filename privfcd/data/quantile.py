@@ -27,11 +27,12 @@ import numpy as np
 
 from privfcd import checks
 from privfcd.accounting import REPLACE_ONE, NeighboringRelation
+from privfcd.amounts import PlainNumbers
 from privfcd.data.queries import Array, Kind, Norm
 
 
 @dataclass(frozen=True)
-class QuantileScores:
+class QuantileScores(PlainNumbers):
     """How evenly each point of a public grid splits a column; for `GumbelMax`, `PermuteAndFlip` or `LaplaceNoisyMax`.
 
     linf sensitivity 1 / n for a replaced record, max(level, 1 - level) / n for an added or removed one; not monotone.

@@ -20,6 +20,7 @@ from numpy.typing import NDArray
 
 from privfcd import checks
 from privfcd.accounting import REPLACE_ONE, NeighboringRelation
+from privfcd.amounts import PlainNumbers
 from privfcd.data.products import record_products
 from privfcd.errors import InvalidParameter
 from privfcd.mechanisms import covariance_sensitivity
@@ -70,7 +71,7 @@ def rounding_slack(n: int, growth: float) -> float:
 
 
 @dataclass(frozen=True)
-class ClippedMean:
+class ClippedMean(PlainNumbers):
     """The mean of each column in units of its bound, every value clipped to [-bound, bound].
 
     l2 sensitivity 2 sqrt(d) / n for a replaced record and sqrt(d) / n for an added or removed one.
@@ -107,7 +108,7 @@ class ClippedMean:
 
 
 @dataclass(frozen=True)
-class ColumnSquares:
+class ColumnSquares(PlainNumbers):
     """The mean of each squared column in units of its bound, every square cut off at the bound.
 
     l2 sensitivity sqrt(d) / n for a replaced, an added or a removed record, because the terms lie in [0, 1] (the
@@ -150,7 +151,7 @@ class ColumnSquares:
 
 
 @dataclass(frozen=True)
-class SecondMoments:
+class SecondMoments(PlainNumbers):
     """X'X / n with every row shortened to Euclidean norm `row_norm` where it is longer.
 
     Frobenius sensitivity: see `privfcd.mechanisms.covariance_sensitivity`.
@@ -191,7 +192,7 @@ class SecondMoments:
 
 
 @dataclass(frozen=True)
-class ClippedGradient:
+class ClippedGradient(PlainNumbers):
     """The gradient of ‖X - XB‖² / (2n) with each record's part of entry (i, j) clipped to [-clips_i, clips_i].
 
     Entry (i, j) is the mean over records of clip(-x_i r_j), r = x - xB; the diagonal is 0. One replaced record moves

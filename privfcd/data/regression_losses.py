@@ -26,6 +26,7 @@ import numpy as np
 
 from privfcd import checks
 from privfcd.accounting import REPLACE_ONE, NeighboringRelation
+from privfcd.amounts import PlainNumbers
 from privfcd.data.queries import Array, Kind, Norm, shortened, summation_slack
 from privfcd.errors import InvalidParameter
 
@@ -34,7 +35,7 @@ _ROUNDED = 1 + 1e-12
 
 
 @dataclass(frozen=True)
-class RegressionLoss:
+class RegressionLoss(PlainNumbers):
     """(n/2) (log v(given) - log v(base)): by how much `given` explains a column less well than `base`, in nats.
 
     Columns are taken to have mean 0, or to have been centred by public constants.

@@ -10,6 +10,7 @@ import numpy as np
 
 from privfcd import checks
 from privfcd.accounting import REPLACE_ONE, NeighboringRelation
+from privfcd.amounts import PlainNumbers
 from privfcd.data.descent_gradients import RowGradient
 from privfcd.data.fused import kernels
 from privfcd.data.losses import SQUARED, Loss, checked_loss
@@ -19,7 +20,7 @@ from privfcd.errors import InvalidParameter
 
 
 @dataclass(frozen=True)
-class SupportGradient:
+class SupportGradient(PlainNumbers):
     """The gradient of a loss by the weights that are not 0, each record's part of entry (i, j) clipped to clips_i.
 
     The answer is in units of the clips: every entry is the mean of numbers in [-1, 1], so that one replaced record moves

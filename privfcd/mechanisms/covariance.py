@@ -53,7 +53,7 @@ def covariance_sensitivity(row_norm: float, n: int, relation: NeighboringRelatio
     InvalidParameter
         A parameter is outside what is accepted.
     """
-    row_norm = checks.non_negative("row_norm", row_norm)
+    row_norm = checks.non_negative("row_norm", row_norm, "up")
     if row_norm > 1e150:
         raise checks.refuse("row_norm", row_norm, "at most 1e150")
     if relation not in (REPLACE_ONE, ADD_OR_REMOVE_ONE):
@@ -107,7 +107,7 @@ class AnalyticGaussian:
     kind: ClassVar[str] = "symmetric"
 
     def __post_init__(self) -> None:
-        checks.scale("scale", self.scale)
+        object.__setattr__(self, "scale", checks.scale("scale", self.scale))
 
     @classmethod
     def calibrated(cls, epsilon: float, delta: float, sensitivity: float) -> AnalyticGaussian:

@@ -28,7 +28,7 @@ from numpy.typing import ArrayLike, NDArray
 from privfcd import checks
 from privfcd.accounting import BoundedRangeDpEvent, EpsilonDeltaDpEvent, selection_event
 from privfcd.errors import InvalidParameter
-from privfcd.mechanisms.noise import Array, NoiseStream, finite
+from privfcd.mechanisms.noise import Array, NoiseStream, finite, held_by_doubles, plain
 
 
 @dataclass(frozen=True)
@@ -47,7 +47,7 @@ class GumbelMax:
     kind: ClassVar[str] = "scores"
 
     def __post_init__(self) -> None:
-        one_scale(self.scale)
+        object.__setattr__(self, "scale", one_scale(self.scale))
 
     def event(self, sensitivity: float, *, monotone: bool = False) -> DpEvent:
         """Return the cost of one selection.
@@ -70,14 +70,14 @@ class GumbelMax:
         return stream.select_many(checked_scores(scores), self.scale, checks.count("runs", runs))
 
 
-def one_scale(scale: float) -> None:
-    """Raise InvalidParameter unless `scale` is one number of at least 0."""
+def one_scale(scale: float) -> float:
+    """Return `scale` as a float, or raise InvalidParameter unless it is one number of at least 0."""
     if np.ndim(scale):
         raise InvalidParameter(
             f"scale must be one number for all candidates, got an array of shape {np.shape(scale)}: noise whose scale "
             "differs by candidate has no privacy guarantee"
         )
-    checks.scale("scale", scale)
+    return checks.scale("scale", scale)
 
 
 def pure_selection_event(sensitivity: float, scale: float, *, monotone: bool = False, extra: float = 0.0) -> DpEvent:
@@ -89,8 +89,22 @@ def pure_selection_event(sensitivity: float, scale: float, *, monotone: bool = F
 
 
 def checked_scores(scores: ArrayLike) -> Array:
-    """Return `scores` as one row of at least one finite number."""
-    array = finite("scores", scores)
+    """Return `scores` as one row of at least one finite number, as doubles that select like them.
+
+    Integers of 64 bits and more are measured from the largest one, exactly, and cut off at 2^53 below it, so that doubles
+    hold them: max(score, largest - 2^53) shifted by one number. The shift changes no selection. The cut keeps what one
+    record can do: where it moves every score by at most D, it moves each such maximum by at most D, and in the same
+    direction where the scores move in one direction. So the event that was charged holds; rounding to doubles would move
+    scores further than D. All such integers are treated alike, small ones too: neighbours must not be told apart.
+    """
+    array = plain("scores", scores)
     if array.ndim != 1 or not array.size:
         raise InvalidParameter(f"scores must be one row of at least one candidate, got shape {array.shape}")
-    return array
+    if array.dtype.kind == "f" or array.dtype.itemsize < 8:
+        return finite("scores", array)
+    if held_by_doubles(array):
+        doubles = array.astype(np.float64)
+        return np.maximum(doubles - doubles.max(), -(2.0**53))  # exact, but for differences that are cut off
+    whole = [int(score) for score in array]
+    largest = max(whole)
+    return np.array([-float(min(largest - score, 2**53)) for score in whole])

@@ -36,7 +36,7 @@ class Gaussian:
     norm: ClassVar[str] = "l2"
 
     def __post_init__(self) -> None:
-        checks.scale("scale", self.scale)
+        object.__setattr__(self, "scale", checks.scale("scale", self.scale))
 
     def event(self, sensitivity: float) -> DpEvent:
         """Return the cost of one release of an answer of this l2 `sensitivity`."""

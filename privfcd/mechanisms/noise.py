@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Protocol
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -80,7 +80,7 @@ class SimulatedNoise:
     secure = False
 
     def __post_init__(self) -> None:
-        checks.count("seed", self.seed, least=0)
+        object.__setattr__(self, "seed", checks.count("seed", self.seed, least=0))
 
     @property
     def label(self) -> str:
@@ -164,11 +164,43 @@ def _secure_stream() -> NoiseStream:
     return SecureSampler()
 
 
+def plain(name: str, value: ArrayLike) -> NDArray[Any]:
+    """Return `value` as an array of real numbers of its own type, Python's integers beyond 64 bits among them.
+
+    Refused are masked arrays with something masked (what stands under a mask would be read as data), and numbers of more
+    digits than a double has, which would be rounded.
+    """
+    if isinstance(value, np.ma.MaskedArray):
+        if np.ma.getmaskarray(value).any():
+            raise InvalidParameter(f"{name} must have no masked entries: fill them or leave them out")
+        value = value.data
+    array = np.asarray(value)
+    if array.dtype.kind == "f" and not isinstance(value, np.ndarray | float):
+        # NumPy makes doubles of a list with integers beyond 64 bits, or of small and large ones
+        given = np.asarray(value, dtype=object).ravel()
+        if any(isinstance(one, int) and abs(one) > 2**53 for one in given):
+            array = np.asarray(value, dtype=object)
+    if array.dtype.kind == "O" and all(isinstance(one, int) and not isinstance(one, bool) for one in array.ravel()):
+        return array
+    if array.dtype.kind not in "fiu" or array.dtype.itemsize > 8:
+        raise InvalidParameter(f"{name} must be numbers that doubles can hold, got an array of type {array.dtype}")
+    return array
+
+
+def held_by_doubles(array: NDArray[Any]) -> bool:
+    """Return whether all integers in an array from `plain` lie within ±2^53, where doubles hold every one."""
+    if array.dtype.kind == "f" or array.dtype.itemsize < 8 or not array.size:
+        return True
+    return bool(array.max() <= 2**53 and array.min() >= -(2**53))
+
+
 def finite(name: str, value: ArrayLike) -> Array:
     """Return `value` as a float array, refused where it is not finite: NaN has no sensitivity."""
-    array = np.asarray(value)
-    if array.dtype.kind not in "fiu":
-        raise InvalidParameter(f"{name} must be numbers, got an array of type {array.dtype}")
+    array = plain(name, value)
+    if not held_by_doubles(array):
+        raise InvalidParameter(
+            f"{name} must be within ±2^53 where it is integer: doubles cannot hold larger ones exactly"
+        )
     array = array.astype(np.float64, copy=False)
     if not np.isfinite(array).all():
         raise InvalidParameter(f"{name} must be finite, got {array[~np.isfinite(array)].flat[0]!r} among its entries")
@@ -178,7 +210,7 @@ def finite(name: str, value: ArrayLike) -> Array:
 def checked_scale(scale: float | Array, shape: tuple[int, ...]) -> float | Array:
     """Return a scale, or one for each entry of a value of this `shape`; each finite and at least 0."""
     if np.ndim(scale) == 0:
-        return checks.scale("scale", float(scale))
+        return checks.scale("scale", scale)
     scales = np.broadcast_to(np.asarray(scale, dtype=np.float64), np.broadcast_shapes(np.shape(scale), shape))
     if scales.shape != shape or not (np.isfinite(scales) & (scales >= 0)).all():
         raise InvalidParameter(f"scale must be finite, at least 0, and one number or of the value's shape {shape}")

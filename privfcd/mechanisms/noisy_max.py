@@ -55,7 +55,7 @@ class LaplaceNoisyMax:
     kind: ClassVar[str] = "scores"
 
     def __post_init__(self) -> None:
-        one_scale(self.scale)
+        object.__setattr__(self, "scale", one_scale(self.scale))
         if 0 < self.scale < _LEAST_SCALE:
             raise checks.refuse("scale", self.scale, f"0 or at least {_LEAST_SCALE} (doubles are too coarse below)")
 

@@ -51,7 +51,7 @@ class PermuteAndFlip:
     kind: ClassVar[str] = "scores"
 
     def __post_init__(self) -> None:
-        one_scale(self.scale)
+        object.__setattr__(self, "scale", one_scale(self.scale))
 
     def event(self, sensitivity: float, *, monotone: bool = False) -> DpEvent:
         """Return the cost of one selection: its pure epsilon; parameters as for `GumbelMax.event`."""

@@ -26,6 +26,7 @@ from privfcd.mechanisms import coins, grid, selection
 from privfcd.mechanisms.cells import LAPLACE, NORMAL, Draws, StandardLaw
 from privfcd.mechanisms.entropy import Entropy, Pool
 from privfcd.mechanisms.lazy import Lazy
+from privfcd.mechanisms.noise import held_by_doubles, plain
 from privfcd.mechanisms.staged import ExactTable, Mask, SelectionTable
 
 Array = NDArray[np.float64]
@@ -205,15 +206,12 @@ def _bad_scale(scale: object) -> InvalidParameter:
 
 
 def _doubles(name: str, value: ArrayLike) -> Array:
-    array = np.asarray(value)
-    if array.dtype == np.float64:
-        return array
-    if array.dtype.kind not in "fiu" or array.dtype.itemsize > 8:
-        raise InvalidParameter(f"{name} must be real numbers (doubles), got an array of {array.dtype}")
-    doubles = array.astype(np.float64)
-    if array.dtype.kind != "f" and array.dtype.itemsize == 8 and (np.abs(doubles) > 2.0**53).any():
+    if type(value) is np.ndarray and value.dtype == np.float64:
+        return value
+    array = plain(name, value)
+    if not held_by_doubles(array):
         raise InvalidParameter(f"{name} must be doubles, got integers beyond 2^53 that doubles cannot hold")
-    return doubles
+    return array.astype(np.float64)
 
 
 def _scales(scale: float | Array, shape: tuple[int, ...]) -> float | Array:

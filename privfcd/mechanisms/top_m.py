@@ -47,8 +47,8 @@ class TopM:
     kind: ClassVar[str] = "scores"
 
     def __post_init__(self) -> None:
-        one_scale(self.scale)
-        checks.count("m", self.m)
+        object.__setattr__(self, "scale", one_scale(self.scale))
+        object.__setattr__(self, "m", checks.count("m", self.m))
 
     def event(self, sensitivity: float, *, monotone: bool = False) -> DpEvent:
         """Return the cost of one release: m selections, composed.

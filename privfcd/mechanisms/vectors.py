@@ -25,7 +25,7 @@ from numpy.typing import ArrayLike
 from privfcd import checks
 from privfcd.accounting import gaussian_event, laplace_event
 from privfcd.errors import InvalidParameter
-from privfcd.mechanisms.noise import Array, NoiseStream
+from privfcd.mechanisms.noise import Array, NoiseStream, finite
 
 
 @dataclass(frozen=True)
@@ -37,10 +37,10 @@ class _Vector:
     kind: ClassVar[str] = "numbers"
 
     def __post_init__(self) -> None:
-        checks.scale("scale", self.scale)
+        object.__setattr__(self, "scale", checks.scale("scale", self.scale))
         if isinstance(self.sensitivities, str) or np.ndim(self.sensitivities) != 1 or not len(self.sensitivities):
             raise checks.refuse("sensitivities", self.sensitivities, "one number for each coordinate")
-        values = tuple(checks.non_negative("a coordinate's sensitivity", value) for value in self.sensitivities)
+        values = tuple(checks.non_negative("a coordinate's sensitivity", value, "up") for value in self.sensitivities)
         object.__setattr__(self, "sensitivities", values)
         for value in values:
             if value and self.scale and not 0 < self.scale * value < math.inf:
@@ -48,7 +48,7 @@ class _Vector:
                     f"scale times each sensitivity must be a double above 0, got {self.scale!r} times {value!r}"
                 )
         if self.joint is not None:
-            checks.non_negative("joint", self.joint)
+            object.__setattr__(self, "joint", checks.non_negative("joint", self.joint, "up"))
 
     @property
     def scales(self) -> Array:
@@ -60,7 +60,7 @@ class _Vector:
         return sum(value > 0 for value in self.sensitivities)
 
     def _checked(self, value: ArrayLike) -> Array:
-        array = np.asarray(value, dtype=np.float64)
+        array = finite("value", value)
         if array.ndim == 0 or array.shape[-1] != len(self.sensitivities):
             raise InvalidParameter(
                 f"value must have {len(self.sensitivities)} coordinates along its last axis, got shape {array.shape}"
@@ -91,7 +91,7 @@ class GaussianVector(_Vector):
 
     def event(self, sensitivity: float = 1.0) -> DpEvent:
         """Return the cost of one release; `sensitivity` multiplies all that is declared about the coordinates."""
-        return gaussian_event(checks.non_negative("sensitivity", sensitivity) * self.reach, self.scale)
+        return gaussian_event(checks.non_negative("sensitivity", sensitivity, "up") * self.reach, self.scale)
 
     def release(self, value: ArrayLike, stream: NoiseStream) -> Array:
         """Return `value`, shape (..., d), with noise; every vector along the last axis is a release of its own."""
@@ -121,7 +121,7 @@ class LaplaceVector(_Vector):
 
     def event(self, sensitivity: float = 1.0) -> DpEvent:
         """Return the cost of one release; `sensitivity` multiplies all that is declared about the coordinates."""
-        return laplace_event(checks.non_negative("sensitivity", sensitivity) * self.reach, self.scale)
+        return laplace_event(checks.non_negative("sensitivity", sensitivity, "up") * self.reach, self.scale)
 
     def release(self, value: ArrayLike, stream: NoiseStream) -> Array:
         """Return `value`, shape (..., d), with noise; every vector along the last axis is a release of its own."""

@@ -18,9 +18,9 @@ from benchmarks.common import run_parallel
 from privfcd.accounting import gaussian_sigma, gdp_to_epsilon
 from privfcd.accounting.roots import falling_root
 from privfcd.algorithms.fed_sparse import FedSparseBNSL
+from privfcd.algorithms.fed_sparse.greedy import GreedyDescent
 from privfcd.audits import Claim, Descent, audit, epsilon_bound, mu_bound, replay_scores, zcdp_bound
 from privfcd.audits.algorithm import gaussian_mu
-from privfcd.data.greedy import GreedyDescent
 from privfcd.data.private import PrivateTable
 from privfcd.mechanisms import AnalyticGaussian, Gaussian, GumbelMax, Laplace, SimulatedNoise
 

@@ -19,7 +19,7 @@ from privfcd.algorithms.fed_sparse import FedSparseBNSL
 from privfcd.data.fused import kernels
 from privfcd.data.private import PrivateTable
 from privfcd.data.row_sums import clipped_sums
-from privfcd.data.simulate import linear_gaussian
+from privfcd.datasets.simulate import linear_gaussian
 from privfcd.errors import InvalidParameter
 from privfcd.mechanisms import GumbelMax, NoiseSource, SecureNoise, SimulatedNoise
 from privfcd.mechanisms.tables import selection_table

@@ -18,9 +18,9 @@ from numpy.typing import NDArray
 
 from privfcd.algorithms.constraint import FisherZ, stable_skeleton
 from privfcd.algorithms.fedacd import FedACD
-from privfcd.data.networks import load_network
 from privfcd.data.private import PrivateTable
-from privfcd.data.simulate import linear_gaussian
+from privfcd.datasets.networks import load_network
+from privfcd.datasets.simulate import linear_gaussian
 from privfcd.moments import Moments
 
 Value = TypeVar("Value")

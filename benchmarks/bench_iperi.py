@@ -9,8 +9,8 @@ from statistics import fmean
 
 from benchmarks.common import spread
 from privfcd.algorithms.peri import IPERI
-from privfcd.data.interventions import unknown_interventions
 from privfcd.data.private import PrivateTable
+from privfcd.datasets.interventions import unknown_interventions
 from privfcd.graphs import compare_pdags
 
 SIZES, QUICK_SIZES = (5, 10, 20, 50, 100), (5, 10)

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from benchmarks.common import spread
 from benchmarks.notears_admm_port import notears_admm
-from privfcd.data.simulate import linear_gaussian
+from privfcd.datasets.simulate import linear_gaussian
 from privfcd.graphs import compare, project_to_dag
 
 PARTIES, ROWS, THRESHOLD = 8, 5000, 0.3

@@ -14,7 +14,7 @@ from statistics import median
 import numpy as np
 
 from privfcd.audits.sampler import check_sampler
-from privfcd.demo import run_demo
+from privfcd.cli.demonstration import run_demo
 from privfcd.mechanisms import NoiseSource, OpenDPNoise, SecureNoise, SimulatedNoise, grid
 
 SCALE = 1.5

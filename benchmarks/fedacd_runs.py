@@ -14,9 +14,9 @@ from numpy.typing import NDArray
 from benchmarks.fedacd_votes import voted_skeleton
 from privfcd.accounting import Budget
 from privfcd.algorithms.fedacd import FedACD
-from privfcd.data.networks import NETWORKS, load_network
-from privfcd.data.non_iid import non_iid
 from privfcd.data.private import PrivateTable
+from privfcd.datasets.networks import NETWORKS, load_network
+from privfcd.datasets.non_iid import non_iid
 from privfcd.graphs import compare
 from privfcd.mechanisms import SimulatedNoise
 

@@ -14,10 +14,10 @@ import numpy as np
 from privfcd.accounting import Budget
 from privfcd.accounting.ledger_tools import init_ledger, verify
 from privfcd.algorithms import NOTEARS, FedSparseBNSL
-from privfcd.data.datasets import sachs
+from privfcd.cli.demonstration import PARTIES, SPLIT_SEED, TARGET
 from privfcd.data.private import PrivateTable
 from privfcd.data.tables import split_rows
-from privfcd.demo import PARTIES, SPLIT_SEED, TARGET
+from privfcd.datasets.sachs import sachs
 from privfcd.engines.flower import be_quiet
 from privfcd.engines.flower.grid import FlowerTransport
 from privfcd.engines.flower.trial import Trial

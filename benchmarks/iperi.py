@@ -22,7 +22,7 @@ from benchmarks.paper.output import Sink, study_options, write_csv
 from benchmarks.progress import with_progress
 from privfcd.algorithms.peri import IPERI, PERI
 from privfcd.cli.output import console, print_json
-from privfcd.data.interventions import InterventionSimulation, unknown_interventions
+from privfcd.datasets.interventions import InterventionSimulation, unknown_interventions
 from privfcd.graphs import Pdag, compare_pdags, dag_to_cpdag, party_cpdags, phi_cpdag
 from privfcd.moments import Moments
 

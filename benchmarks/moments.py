@@ -92,7 +92,7 @@ def run_job(job: Job) -> list[Outcome]:
     """Run one job; each learner on the moments gets the release's bytes and its own and the release's seconds."""
     import privfcd
     from privfcd.algorithms.release import release_moments
-    from privfcd.data.simulate import linear_gaussian
+    from privfcd.datasets.simulate import linear_gaussian
 
     weights, parts = linear_gaussian(job.d, parties=PARTIES, rows=ROWS, seed=job.seed)
     tables = budgeted_tables(parts, job.epsilon, job.noise_seed)

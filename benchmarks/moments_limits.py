@@ -97,7 +97,7 @@ def simulate(setting: Setting) -> tuple[Array, list[Array]]:
     Errors are read back from the rows of `linear_gaussian` and changed: to variances that go from 1 to `ratio` over the
     variables in a random order, geometrically, or to Student's t of the same variance.
     """
-    from privfcd.data.simulate import linear_gaussian
+    from privfcd.datasets.simulate import linear_gaussian
 
     simulation = linear_gaussian(
         setting.d,
@@ -147,7 +147,7 @@ def run_setting(setting: Setting) -> Limit:
 def sachs_rows(epsilons: Sequence[float | None], seed: int) -> list[dict[str, Any]]:
     """Return one row for each epsilon: order search on log(1 + x) of the Sachs data, means paid for, one party."""
     from privfcd import EqualVarianceSearch
-    from privfcd.data.datasets import sachs
+    from privfcd.datasets.sachs import sachs
     from privfcd.graphs import compare, from_networkx
 
     data = sachs()

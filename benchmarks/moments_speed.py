@@ -27,7 +27,7 @@ class Timing:
 def time_search(d: int, seed: int, repeats: int) -> Timing:
     """Time the search alone: median of `repeats`."""
     from privfcd.algorithms.equal_variance import order_search
-    from privfcd.data.simulate import linear_gaussian
+    from privfcd.datasets.simulate import linear_gaussian
     from privfcd.graphs import compare
     from privfcd.moments import Moments
 

@@ -50,7 +50,7 @@ PAGES = {  # files of the repository that are pages of the site too, in the plac
     "CONTRIBUTING.md": "contributing",
     "CHANGELOG.md": "changelog",
     "SECURITY.md": "security",
-    "privfcd/data/bundled/NOTICE.md": "bundled-data",
+    "privfcd/datasets/bundled/NOTICE.md": "bundled-data",
 }
 _LINK = re.compile(r"\]\((?![a-z]+:)([^)#\s]+)((?:#[^)]*)?)\)")
 _CODE = re.compile(r"(``[^`]*``|`[^`]*`)")

@@ -39,11 +39,10 @@ _HOMES = {
         "TopM",
     ],
     "data": [
-        "HuberLoss",
         "PrivateTable",
-        "load_network",
         "table_moments",
     ],
+    "datasets": ["load_network"],
     "moments": [
         "Moments",
         "NoiseTerm",
@@ -58,6 +57,7 @@ _HOMES = {
         "FedBNSL",
         "FedSparseBNSL",
         "GES",
+        "HuberLoss",
         "IPERI",
         "NOTEARS",
         "PC",
@@ -72,7 +72,6 @@ _HOMES = {
     "graphs": [
         "from_causal_learn",
         "from_pgmpy",
-        "graph_svg",
         "read_graph",
         "to_causal_learn",
         "to_pgmpy",
@@ -80,7 +79,8 @@ _HOMES = {
     ],
     "learning": ["learn"],
     "planning": ["RunPlan", "plan_run"],
-    "reports": ["draw_graph", "report_html", "write_report"],
+    "drawing": ["draw_graph", "graph_svg"],
+    "reports": ["report_html", "write_report"],
     "audits": [
         "AuditReport",
         "Claim",
@@ -104,7 +104,7 @@ _HOMES = {
     ],
 }
 _HOME_OF = {name: module for module, names in _HOMES.items() for name in names}
-_MODULES = {"metrics": "privfcd.graphs.metrics", "simulate": "privfcd.data.simulate"}
+_MODULES = {"metrics": "privfcd.graphs.metrics", "simulate": "privfcd.datasets.simulate"}
 
 __all__ = ["__version__", *sorted([*_HOME_OF, *_MODULES])]
 
@@ -131,6 +131,7 @@ if TYPE_CHECKING:
     from privfcd.algorithms import FedACD as FedACD
     from privfcd.algorithms import FedBNSL as FedBNSL
     from privfcd.algorithms import FedSparseBNSL as FedSparseBNSL
+    from privfcd.algorithms import HuberLoss as HuberLoss
     from privfcd.algorithms import PersonalWeights as PersonalWeights
     from privfcd.algorithms import edge_stability as edge_stability
     from privfcd.algorithms import order_search as order_search
@@ -147,11 +148,12 @@ if TYPE_CHECKING:
     from privfcd.audits import check_sampler as check_sampler
     from privfcd.audits import compare_regimes as compare_regimes
     from privfcd.audits import search_sensitivity as search_sensitivity
-    from privfcd.data import HuberLoss as HuberLoss
     from privfcd.data import PrivateTable as PrivateTable
-    from privfcd.data import load_network as load_network
-    from privfcd.data import simulate as simulate
     from privfcd.data import table_moments as table_moments
+    from privfcd.datasets import load_network as load_network
+    from privfcd.datasets import simulate as simulate
+    from privfcd.drawing import draw_graph as draw_graph
+    from privfcd.drawing import graph_svg as graph_svg
     from privfcd.errors import BudgetExceeded as BudgetExceeded
     from privfcd.errors import ConvergenceFailure as ConvergenceFailure
     from privfcd.errors import InvalidParameter as InvalidParameter
@@ -161,7 +163,6 @@ if TYPE_CHECKING:
     from privfcd.errors import PrivfcdError as PrivfcdError
     from privfcd.graphs import from_causal_learn as from_causal_learn
     from privfcd.graphs import from_pgmpy as from_pgmpy
-    from privfcd.graphs import graph_svg as graph_svg
     from privfcd.graphs import metrics as metrics
     from privfcd.graphs import read_graph as read_graph
     from privfcd.graphs import to_causal_learn as to_causal_learn
@@ -186,7 +187,6 @@ if TYPE_CHECKING:
     from privfcd.moments import save_moments as save_moments
     from privfcd.planning import RunPlan as RunPlan
     from privfcd.planning import plan_run as plan_run
-    from privfcd.reports import draw_graph as draw_graph
     from privfcd.reports import report_html as report_html
     from privfcd.reports import write_report as write_report
 

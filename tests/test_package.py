@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import os
 import subprocess
 import sys
@@ -12,6 +13,7 @@ from pathlib import Path
 import pytest
 
 import privfcd
+from tests.support.public import FLOORS
 
 HEAVY = (
     *("numpy", "scipy", "pandas", "networkx", "dp_accounting", "matplotlib", "opendp", "numba", "polars", "pyarrow"),
@@ -59,9 +61,7 @@ def test_every_public_name_resolves(name: str) -> None:
     assert name in dir(privfcd)
 
 
-@pytest.mark.parametrize(
-    "floor", ["accounting", "mechanisms", "data", "graphs", "federation", "algorithms", "audits", "reports"]
-)
+@pytest.mark.parametrize("floor", FLOORS)
 def test_every_name_of_every_floor_resolves(floor: str) -> None:
     module = import_module(f"privfcd.{floor}")
     assert [name for name in module.__all__ if not hasattr(module, name)] == []
@@ -73,9 +73,44 @@ def test_unknown_names_are_refused_and_the_package_is_typed() -> None:
     assert files("privfcd").joinpath("py.typed").is_file()
 
 
+ORDER = (
+    *("errors", "amounts", "markup", "parallel", "checks", "reading", "whole_files"),
+    *("accounting", "ledger", "mechanisms", "graphs", "drawing", "moments", "data", "datasets"),
+    *("federation", "algorithms", "learning", "runs", "effects", "audits", "reports", "planning", "engines"),
+    *("cli", "ui", "__main__"),
+)
+"""From the ground up: what the package consists of."""
+
+
+def imported(file: Path) -> set[str]:
+    """Return the parts of the package that a file imports, at its head or within a function."""
+    parts = set()
+    for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.Import):
+            names = [alias.name for alias in node.names]
+        elif isinstance(node, ast.ImportFrom):
+            names = [f"{node.module}.{alias.name}" for alias in node.names]
+        else:
+            continue
+        parts.update(name.split(".")[1] for name in names if name.startswith("privfcd."))
+    return parts - {"__version__"}
+
+
+def test_imports_go_down_the_floors_only() -> None:
+    """No file imports from a floor above its own."""
+    package = Path(privfcd.__file__).parent
+    wrong = []
+    for file in sorted(package.rglob("*.py")):
+        own = file.relative_to(package).with_suffix("").parts[0]
+        if own != "__init__":
+            level = ORDER.index(own)
+            wrong += [f"{file.relative_to(package)} -> {part}" for part in imported(file) if ORDER.index(part) > level]
+    assert not wrong
+
+
 def test_lower_floors_do_not_import_upper_ones() -> None:
     """A coordinator never imports data; accounting imports nothing above it."""
-    upper = ("privfcd.data", "privfcd.algorithms", "privfcd.audits", "privfcd.cli", "privfcd.reports")
+    upper = ("privfcd.data", "privfcd.datasets", "privfcd.algorithms", "privfcd.audits", "privfcd.cli", "privfcd.reports")
     floors: list[tuple[str, tuple[str, ...]]] = [("privfcd.accounting", ("privfcd.mechanisms", *upper))]
     floors += [(f"privfcd.{floor}", upper) for floor in ("mechanisms", "moments", "graphs", "federation")]
     # one interpreter: what is barred for a floor is barred for those before it, so nothing barred is there already

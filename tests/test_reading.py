@@ -16,7 +16,7 @@ import numpy as np
 import pytest
 
 import privfcd as pf
-from privfcd.data.networks import read_bif
+from privfcd.datasets.networks import read_bif
 from privfcd.errors import InvalidParameter, InvalidTable, PrivfcdError
 from privfcd.federation.checkpoint import Checkpoint
 from privfcd.federation.envelope import ENVELOPES, Request

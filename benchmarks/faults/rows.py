@@ -11,11 +11,11 @@ from numpy.typing import NDArray
 
 from benchmarks.faults.case import Case, Finding, by_replay, by_search
 from privfcd.accounting import REPLACE_ONE, Budget, NeighboringRelation, PlanPart, gaussian_event
+from privfcd.algorithms.fed_sparse.greedy import GreedyDescent
 from privfcd.audits import Claim
 from privfcd.audits.independence import check_independence
 from privfcd.audits.order import check_order
 from privfcd.audits.subjects import Descent
-from privfcd.data.greedy import GreedyDescent
 from privfcd.data.private import PrivateTable
 from privfcd.data.queries import ClippedGradient, ClippedMean, Kind, Norm, SecondMoments, shortened
 from privfcd.errors import BudgetExceeded

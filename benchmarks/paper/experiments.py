@@ -99,7 +99,7 @@ class Outcome:
 def run_experiment(experiment: Experiment) -> Outcome:
     """Run one experiment."""
     import privfcd
-    from privfcd.data.simulate import linear_gaussian
+    from privfcd.datasets.simulate import linear_gaussian
 
     weights, parts = linear_gaussian(
         experiment.d,

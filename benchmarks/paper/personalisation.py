@@ -41,7 +41,7 @@ def run_seed(seed: int) -> list[Errors]:
     """Return the errors of every party on one instance."""
     from privfcd import NOTEARS, FedSparseBNSL, PrivateTable
     from privfcd.algorithms.personalisation import personalise
-    from privfcd.data.simulate import linear_gaussian
+    from privfcd.datasets.simulate import linear_gaussian
 
     simulated = linear_gaussian(D, parties=PARTIES, rows=ROWS, seed=seed, heterogeneous=True)
     tables = [PrivateTable(rows, name=f"party-{index}") for index, rows in enumerate(simulated.tables)]

@@ -157,7 +157,7 @@ def _share(share: float) -> tuple[tuple[str, Any], ...]:
 def _exact_moments(d: int, seed: int) -> tuple[tuple[str, Any], ...]:
     import numpy as np
 
-    from privfcd.data.simulate import linear_gaussian
+    from privfcd.datasets.simulate import linear_gaussian
 
     _, parts = linear_gaussian(d, parties=8, rows=5000, seed=seed)
     moments = np.mean([(part**2).mean(axis=0) for part in parts], axis=0)

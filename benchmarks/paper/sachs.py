@@ -63,8 +63,8 @@ def run_job(job: Job) -> list[dict[str, Any]]:
     import networkx as nx
 
     import privfcd
-    from privfcd.data.datasets import sachs
     from privfcd.data.tables import split_rows
+    from privfcd.datasets.sachs import sachs
 
     data = sachs()
     rows = np.log1p(data.rows) if job.scale == "log1p" else data.rows

@@ -3,7 +3,15 @@
 from privfcd.algorithms.constraint import PC
 from privfcd.algorithms.equal_variance import EqualVarianceSearch, order_search
 from privfcd.algorithms.fed_bnsl import FedBNSL
-from privfcd.algorithms.fed_sparse import FedSparseBNSL
+from privfcd.algorithms.fed_sparse import (
+    FedSparseBNSL,
+    GreedyDescent,
+    GreedyScores,
+    HuberLoss,
+    Loss,
+    SquaredLoss,
+    SupportGradient,
+)
 from privfcd.algorithms.fedacd import FedACD
 from privfcd.algorithms.ges import GES
 from privfcd.algorithms.notears import NOTEARS
@@ -23,9 +31,15 @@ __all__ = [
     "FedACD",
     "FedBNSL",
     "FedSparseBNSL",
+    "GreedyDescent",
+    "GreedyScores",
+    "HuberLoss",
+    "Loss",
     "MomentsRelease",
     "MomentsWarning",
     "PersonalWeights",
+    "SquaredLoss",
+    "SupportGradient",
     "UnfinishedWarning",
     "edge_stability",
     "order_search",

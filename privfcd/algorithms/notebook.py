@@ -10,9 +10,10 @@ from contextlib import suppress
 from typing import Any
 
 from privfcd.algorithms.results import missing_promises
-from privfcd.graphs.drawn_edges import drawn_edges, share
-from privfcd.graphs.layers import PictureTooLarge
-from privfcd.graphs.svg import graph_svg
+from privfcd.drawing.drawn_edges import drawn_edges
+from privfcd.drawing.layers import PictureTooLarge
+from privfcd.drawing.svg import graph_svg
+from privfcd.graphs.interchange import share
 from privfcd.markup import bullets, card, folded, paragraph, table
 
 _MOST_NODES, _MOST_EDGES = 120, 250  # of a graph that is drawn in a notebook

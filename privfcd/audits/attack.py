@@ -38,7 +38,7 @@ from privfcd.audits.reconstruction import (
 )
 from privfcd.audits.report import jsonable
 from privfcd.data import PrivateTable
-from privfcd.data.simulate import linear_gaussian
+from privfcd.datasets.simulate import linear_gaussian
 from privfcd.federation.recorded import RecordedFederation
 from privfcd.mechanisms import SimulatedNoise
 

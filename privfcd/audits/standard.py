@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from privfcd import checks
+from privfcd.algorithms.fed_sparse.greedy import GreedyDescent, GreedyScores
 from privfcd.data.box_moments import BoxMoments
-from privfcd.data.greedy import GreedyDescent, GreedyScores
 from privfcd.data.histogram import OctaveHistogram
 from privfcd.data.quantile import QuantileScores
 from privfcd.data.queries import ClippedGradient, ClippedMean, ColumnSquares, Query, SecondMoments

@@ -36,10 +36,10 @@ from privfcd.accounting import (
 from privfcd.algorithms.base import Estimator
 from privfcd.algorithms.fed_sparse import FedSparseBNSL, messages
 from privfcd.algorithms.fed_sparse.coordinator import FedSparseCoordinator
+from privfcd.algorithms.fed_sparse.greedy import SELECTION, UPDATE, GreedyDescent
 from privfcd.algorithms.fed_sparse.party import FedSparseParty
 from privfcd.algorithms.fed_sparse.settings import Settings
 from privfcd.audits.canaries import Template
-from privfcd.data.greedy import SELECTION, UPDATE, GreedyDescent
 from privfcd.data.private import PrivateTable
 from privfcd.errors import InvalidParameter
 from privfcd.federation.protocol import Message, SparseMatrix

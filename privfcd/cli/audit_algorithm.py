@@ -167,8 +167,8 @@ def _tables(d: int, rows: int, parties: int, bounds: float, budget: Budget | Non
 def _descent(epsilon: float, delta: float, d: int, rows: int, updates: int, clip: float | None) -> Any:
     """Return the descent with the noise that so many selections and updates may have."""
     from privfcd.accounting import calibrate
+    from privfcd.algorithms.fed_sparse.greedy import GreedyDescent
     from privfcd.audits.subjects import Descent
-    from privfcd.data.greedy import GreedyDescent
 
     plan = calibrate(epsilon, delta, selections=updates, gaussians=updates)
     assert plan.selection_scale is not None

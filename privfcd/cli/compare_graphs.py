@@ -72,7 +72,7 @@ def graphs(first: str, second: str, plot: str | None, as_json: bool) -> None:
     classes = [_class_of(pdag) for pdag in pdags]
     of_classes = None if None in classes else compare_pdags(*classes)  # type: ignore[arg-type]
     if plot is not None:
-        from privfcd.reports import draw_graph
+        from privfcd.drawing import draw_graph
 
         draw_graph(other, plot, target=one, title=f"{second} against {first}")
     if as_json:

@@ -57,7 +57,7 @@ def demo(context: click.Context, /, epsilon: float | None, no_privacy: bool, **o
     noise = noise_source(options)
     check_outputs(options)
     quiet = options["as_json"] or options["quiet"]
-    from privfcd.demo import PARTIES, TARGET, demo_tables, run_demo
+    from privfcd.cli.demonstration import PARTIES, TARGET, demo_tables, run_demo
 
     tables = demo_tables(epsilon=epsilon, noise=noise)
     if options["dry_run"]:
@@ -67,7 +67,7 @@ def demo(context: click.Context, /, epsilon: float | None, no_privacy: bool, **o
     if not quiet:
         privacy = "no privacy" if epsilon is None else f"epsilon = {epsilon:g} each"
         say(f"Sachs data, 7466 rows of 11 proteins, split among {', '.join(PARTIES)}; {privacy}", stderr=True)
-    from privfcd.data.datasets import sachs
+    from privfcd.datasets.sachs import sachs
 
     target = sachs().targets[TARGET]
     began = time.perf_counter()

@@ -62,7 +62,7 @@ def marks(screen: Console) -> tuple[str, str]:
 
 def _cells(row: dict[str, Any]) -> dict[str, str]:
     """Return what is known of an edge under the noise, by heading; "" for what is not."""
-    from privfcd.graphs.drawn_edges import share
+    from privfcd.graphs.interchange import share
 
     return {
         INTERVAL: "" if row["low"] is None else f"{row['low']:.2g} to {row['high']:.2g}",

@@ -122,8 +122,8 @@ def _write(
     configuration: dict[str, Any],
 ) -> tuple[list[str], list[str]]:
     """Write every file that can be written; return those, and what went wrong with the others."""
+    from privfcd.drawing import draw_graph
     from privfcd.graphs import write_graph
-    from privfcd.reports import draw_graph
 
     graph = model.causal_graph_
     steps: list[tuple[str, Callable[[str], None]]] = [

@@ -1,4 +1,4 @@
-"""Graphs: DAGs and CPDAGs, Meek's rules, consensus masks, classes of unknown targets, metrics, files, drawings."""
+"""Graphs: DAGs and CPDAGs, Meek's rules, consensus masks, classes of unknown targets, metrics, files."""
 
 from privfcd.graphs.adapters import from_causal_learn, from_pgmpy, to_causal_learn, to_pgmpy
 from privfcd.graphs.cpdag import dag_to_cpdag, is_cpdag, pdag_to_cpdag
@@ -12,13 +12,11 @@ from privfcd.graphs.dag import (
 )
 from privfcd.graphs.equivalence import common_graph, equivalence_class, markov_equivalent
 from privfcd.graphs.interchange import read_graph, write_graph
-from privfcd.graphs.layers import Box, Layout, Route, layered
 from privfcd.graphs.masks import directed_consensus, skeleton_consensus, undirected_consensus
 from privfcd.graphs.meek import meek_closure
 from privfcd.graphs.metrics import GraphMetrics, PdagMetrics, compare, compare_pdags
 from privfcd.graphs.orders import OrientationClass, consistent_extension, extensions
 from privfcd.graphs.pdag import Pdag, is_dag, mutilate, skeleton, topological_order, v_structures
-from privfcd.graphs.svg import graph_svg
 from privfcd.graphs.unknown_targets import (
     TargetClass,
     common_cpdag,
@@ -30,14 +28,11 @@ from privfcd.graphs.unknown_targets import (
 from privfcd.graphs.votes import Statement, VotedGraph, transfer, vote
 
 __all__ = [
-    "Box",
     "DagProjection",
     "GraphMetrics",
-    "Layout",
     "OrientationClass",
     "Pdag",
     "PdagMetrics",
-    "Route",
     "Statement",
     "TargetClass",
     "VotedGraph",
@@ -54,12 +49,10 @@ __all__ = [
     "from_causal_learn",
     "from_networkx",
     "from_pgmpy",
-    "graph_svg",
     "is_acyclic",
     "is_cpdag",
     "is_dag",
     "known_target_class",
-    "layered",
     "markov_equivalent",
     "meek_closure",
     "mutilate",

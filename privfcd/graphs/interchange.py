@@ -32,7 +32,6 @@ import networkx as nx
 from privfcd.checks import UNWRITABLE, real, refuse
 from privfcd.errors import InvalidParameter
 from privfcd.graphs.dag import plain_digraph
-from privfcd.graphs.drawn_edges import share
 from privfcd.reading import content_of, parsing
 from privfcd.whole_files import write_whole
 
@@ -283,6 +282,14 @@ def _cells_read(cells: Mapping[str, str], where: str) -> dict[str, Any]:
     if _TRUTHS[undirected]:
         attributes["undirected"] = True
     return attributes
+
+
+def share(value: float) -> str:
+    """Return a share as a percentage that says 0 % or 100 % only where it is so."""
+    percent = round(100 * value)
+    if percent == 0 and value > 0:
+        return "< 1 %"
+    return "> 99 %" if percent == 100 and value < 1 else f"{percent} %"
 
 
 def _write_dot(graph: nx.DiGraph[str]) -> str:

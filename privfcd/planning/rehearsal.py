@@ -30,7 +30,7 @@ from privfcd.accounting.ledger import ADAPTIVE
 from privfcd.algorithms.base import Estimator
 from privfcd.algorithms.rounds import RoundRecord
 from privfcd.data.private import PrivateTable, RowsWanted
-from privfcd.data.simulate import linear_gaussian
+from privfcd.datasets.simulate import linear_gaussian
 from privfcd.errors import InvalidParameter, PrivfcdError
 from privfcd.moments import Moments, NoiseTerm
 from privfcd.planning.repeatable_noise import rehearsed

@@ -10,7 +10,6 @@ if TYPE_CHECKING:
     from privfcd.reports.audit_picture import draw_audit as draw_audit
     from privfcd.reports.checks_picture import draw_sampler as draw_sampler
     from privfcd.reports.checks_picture import draw_sensitivities as draw_sensitivities
-    from privfcd.reports.graph_picture import draw_graph as draw_graph
     from privfcd.reports.html import report_html as report_html
     from privfcd.reports.html import write_report as write_report
     from privfcd.reports.regimes_picture import draw_regimes as draw_regimes
@@ -20,7 +19,6 @@ if TYPE_CHECKING:
 _HOME_OF = {
     "draw_attack": "attack_picture",
     "draw_audit": "audit_picture",
-    "draw_graph": "graph_picture",
     "draw_regimes": "regimes_picture",
     "draw_sampler": "checks_picture",
     "draw_sensitivities": "checks_picture",
@@ -33,7 +31,6 @@ _HOME_OF = {
 __all__ = [
     "draw_attack",
     "draw_audit",
-    "draw_graph",
     "draw_regimes",
     "draw_sampler",
     "draw_sensitivities",

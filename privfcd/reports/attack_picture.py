@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from privfcd.drawing.picture import new_figure, save_figure
 from privfcd.errors import InvalidParameter
-from privfcd.reports.graph_picture import new_figure, save_figure
 
 if TYPE_CHECKING:
     from privfcd.audits.attack import AttackReport

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from privfcd.reports.graph_picture import new_figure, save_figure
+from privfcd.drawing.picture import new_figure, save_figure
 
 if TYPE_CHECKING:
     from privfcd.audits.report import AuditReport

@@ -9,8 +9,8 @@ import os
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+from privfcd.drawing.picture import new_figure, save_figure
 from privfcd.errors import InvalidParameter
-from privfcd.reports.graph_picture import new_figure, save_figure
 
 if TYPE_CHECKING:
     from privfcd.audits.sampler import SamplerReport

@@ -7,7 +7,7 @@ import os
 from collections.abc import Sequence
 from typing import Any
 
-from privfcd.reports.graph_picture import new_figure, save_figure
+from privfcd.drawing.picture import new_figure, save_figure
 
 LABELS = {
     "mangold-published": "Mangold 2023, as published (not proven)",

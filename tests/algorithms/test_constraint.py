@@ -12,7 +12,7 @@ from scipy import stats
 
 from privfcd.algorithms.constraint import FisherZ, stable_skeleton
 from privfcd.algorithms.constraint.skeleton import layer_tests
-from privfcd.data.simulate import linear_gaussian
+from privfcd.datasets.simulate import linear_gaussian
 from privfcd.errors import InvalidParameter
 from privfcd.moments import Moments, NoiseTerm
 

@@ -17,7 +17,7 @@ from privfcd.algorithms.equal_variance.parents import choose_parents, deepened, 
 from privfcd.algorithms.equal_variance.polish import ancestors, polished
 from privfcd.algorithms.equal_variance.search import final_tau, search_tau
 from privfcd.algorithms.equal_variance.topdown import top_down
-from privfcd.data.simulate import linear_gaussian
+from privfcd.datasets.simulate import linear_gaussian
 from privfcd.errors import InvalidParameter
 from privfcd.graphs.dag import is_acyclic
 from privfcd.moments import Moments, NoiseTerm

@@ -15,7 +15,7 @@ from privfcd import Budget, EqualVarianceSearch
 from privfcd.algorithms.equal_variance import EqualVarianceWarning, order_search
 from privfcd.algorithms.equal_variance.diagnostics import equal_variance_test
 from privfcd.algorithms.equal_variance.law import Law
-from privfcd.data.simulate import linear_gaussian
+from privfcd.datasets.simulate import linear_gaussian
 from privfcd.errors import BudgetExceeded, InvalidParameter
 from privfcd.moments import Moments, NoiseTerm
 

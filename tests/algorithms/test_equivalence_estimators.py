@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from privfcd import GES, PC, Budget, Moments, PrivateTable, SimulatedNoise
 from privfcd.algorithms.constraint.orientation import oriented
 from privfcd.algorithms.constraint.skeleton import Skeleton
-from privfcd.data.simulate import linear_gaussian
+from privfcd.datasets.simulate import linear_gaussian
 from privfcd.errors import BudgetExceeded, InvalidParameter
 from privfcd.graphs import dag_to_cpdag, is_cpdag
 

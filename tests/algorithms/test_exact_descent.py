@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from privfcd import FedSparseBNSL, Moments, PrivateTable
-from privfcd.data.simulate import linear_gaussian
+from privfcd.datasets.simulate import linear_gaussian
 
 pytest.importorskip("numba")
 

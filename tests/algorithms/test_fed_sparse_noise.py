@@ -12,12 +12,12 @@ from privfcd.accounting import Budget
 from privfcd.algorithms import FedSparseBNSL, edge_stability
 from privfcd.algorithms.fed_sparse import messages
 from privfcd.algorithms.fed_sparse.constants import REFIT_CLIP, default_clip
+from privfcd.algorithms.fed_sparse.greedy import GreedyDescent
 from privfcd.algorithms.fed_sparse.plan import REFIT, plan_releases
 from privfcd.algorithms.fed_sparse.run_noise import LEVEL, RunNoise, noise_notes, run_noise
+from privfcd.algorithms.fed_sparse.support_gradient import SupportGradient
 from privfcd.algorithms.scale_notes import scale_notes
-from privfcd.data.greedy import GreedyDescent
 from privfcd.data.private import PrivateTable
-from privfcd.data.support_gradient import SupportGradient
 from privfcd.errors import PartyFailed
 from privfcd.mechanisms import SimulatedNoise
 

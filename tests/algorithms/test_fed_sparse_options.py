@@ -13,12 +13,12 @@ from privfcd.accounting import Budget, epsilon_of
 from privfcd.algorithms.fed_sparse import FedSparseBNSL, estimator, messages
 from privfcd.algorithms.fed_sparse.choice import choose_release
 from privfcd.algorithms.fed_sparse.constants import REFIT_CLIP, REFIT_STEPS, default_clip, default_keep
+from privfcd.algorithms.fed_sparse.greedy import SELECTION, UPDATE
+from privfcd.algorithms.fed_sparse.losses import SQUARED, HuberLoss
 from privfcd.algorithms.fed_sparse.moment_party import MomentParty
 from privfcd.algorithms.fed_sparse.plan import REFIT, plan_releases, published_multiplier
 from privfcd.algorithms.fed_sparse.refit import implied_moments
 from privfcd.audits.regimes import unequal_advanced_composition
-from privfcd.data.greedy import SELECTION, UPDATE
-from privfcd.data.losses import SQUARED, HuberLoss
 from privfcd.data.private import PrivateTable
 from privfcd.errors import BudgetExceeded, InvalidParameter, PartyFailed
 from privfcd.federation import LocalFederation, SparseMatrix

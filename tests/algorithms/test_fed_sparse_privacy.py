@@ -15,8 +15,8 @@ import pytest
 
 from privfcd.accounting import ADD_OR_REMOVE_ONE, Budget, epsilon_of
 from privfcd.algorithms.fed_sparse import FedSparseBNSL
+from privfcd.algorithms.fed_sparse.greedy import SELECTION, UPDATE
 from privfcd.algorithms.fed_sparse.plan import BOUNDS, MEAN, SMOOTHNESS
-from privfcd.data.greedy import SELECTION, UPDATE
 from privfcd.data.private import PrivateTable
 from privfcd.errors import BudgetExceeded
 from privfcd.mechanisms import SecureNoise, SimulatedNoise

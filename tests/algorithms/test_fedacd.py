@@ -26,8 +26,8 @@ from privfcd.algorithms.fedacd.coordinator import FedACDCoordinator
 from privfcd.algorithms.fedacd.party import FedACDParty
 from privfcd.algorithms.fedacd.settings import Settings, noisy_alpha
 from privfcd.algorithms.fedacd.votes import KEEP, MASKED, REMOVE, counted, counted_arcs, edge_votes, masked_count
-from privfcd.data.networks import load_network
-from privfcd.data.non_iid import non_iid
+from privfcd.datasets.networks import load_network
+from privfcd.datasets.non_iid import non_iid
 from privfcd.errors import InvalidParameter, PartyFailed
 from privfcd.federation.local import LocalFederation
 from privfcd.federation.protocol import Empty, Message

@@ -16,8 +16,8 @@ from privfcd.algorithms.fedacd.settings import noisy_alpha
 from privfcd.algorithms.scores import effective_rows
 from privfcd.audits import search_sensitivity
 from privfcd.data.encoding import Contrasts
-from privfcd.data.networks import load_network
-from privfcd.data.non_iid import non_iid
+from privfcd.datasets.networks import load_network
+from privfcd.datasets.non_iid import non_iid
 from privfcd.errors import BudgetExceeded, InvalidParameter
 from privfcd.mechanisms import SimulatedNoise
 

@@ -13,7 +13,7 @@ import pytest
 from privfcd.algorithms.ges import greedy_search
 from privfcd.algorithms.ges.operators import apply, blocked, deletes, inserts, turns
 from privfcd.algorithms.scores import Family, GaussianBIC, effective_rows
-from privfcd.data.simulate import linear_gaussian
+from privfcd.datasets.simulate import linear_gaussian
 from privfcd.errors import InvalidParameter
 from privfcd.graphs import Pdag, dag_to_cpdag, is_dag
 from privfcd.moments import Moments, NoiseTerm

@@ -16,7 +16,7 @@ from privfcd.algorithms.notears import NOTEARS
 from privfcd.algorithms.notears.solver import lagrangian_step, penalised_loss, solve
 from privfcd.data.private import PrivateTable
 from privfcd.data.second_moments import table_moments
-from privfcd.data.simulate import linear_gaussian
+from privfcd.datasets.simulate import linear_gaussian
 from privfcd.errors import BudgetExceeded, InvalidParameter, InvalidTable
 from privfcd.graphs.dag import is_acyclic, project_to_dag
 from privfcd.graphs.metrics import compare

@@ -12,10 +12,10 @@ import privfcd as pf
 from privfcd.algorithms.equal_variance.estimator import EqualVarianceWarning
 from privfcd.algorithms.fed_bnsl import coordinator as bnsl
 from privfcd.algorithms.fed_sparse import coordinator as sparse
+from privfcd.algorithms.fed_sparse import greedy
 from privfcd.algorithms.notears import solver
 from privfcd.algorithms.release import MomentsWarning
 from privfcd.algorithms.results import warn_when_paid
-from privfcd.data import greedy
 from privfcd.errors import ConvergenceFailure, InvalidParameter
 from privfcd.reports import report_html, run_summary
 

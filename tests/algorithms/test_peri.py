@@ -20,7 +20,7 @@ from privfcd.algorithms.peri.party import PERIParty
 from privfcd.algorithms.peri.refinement import refined
 from privfcd.algorithms.peri.regrets import RegretScore
 from privfcd.algorithms.peri.settings import Settings
-from privfcd.data.interventions import unknown_interventions
+from privfcd.datasets.interventions import unknown_interventions
 from privfcd.errors import InvalidParameter, PartyFailed
 from privfcd.federation import LocalFederation, RecordedFederation
 from privfcd.graphs import (

@@ -168,7 +168,7 @@ def test_regret_noise_needs_bounds_and_takes_no_release_options(tables: Tables) 
 
 
 def test_a_released_run_finds_most_of_the_graph() -> None:
-    from privfcd.data.interventions import unknown_interventions
+    from privfcd.datasets.interventions import unknown_interventions
     from privfcd.graphs import compare_pdags, phi_cpdag
 
     scores = []

@@ -21,7 +21,7 @@ from privfcd.algorithms.personalisation import (
 from privfcd.algorithms.personalisation.release import FAMILIES, HISTOGRAM, MEAN
 from privfcd.data.private import PrivateTable
 from privfcd.data.second_moments import table_moments
-from privfcd.data.simulate import linear_gaussian
+from privfcd.datasets.simulate import linear_gaussian
 from privfcd.errors import BudgetExceeded, InvalidParameter
 from privfcd.graphs.dag import to_networkx
 from privfcd.moments import Moments, NoiseTerm

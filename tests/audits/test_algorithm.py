@@ -12,11 +12,11 @@ import pytest
 
 from privfcd.accounting import ADD_OR_REMOVE_ONE, Budget, compose, gaussian_event, selection_event
 from privfcd.algorithms.fed_sparse import FedSparseBNSL
+from privfcd.algorithms.fed_sparse.greedy import GreedyDescent
 from privfcd.audits import Claim, Descent, audit_algorithm, mu_bound, replay_scores
 from privfcd.audits.algorithm import accountants_epsilons, gaussian_mu
 from privfcd.audits.canaries import worst_canary
 from privfcd.audits.subjects import offset_pattern
-from privfcd.data.greedy import GreedyDescent
 from privfcd.data.private import PrivateTable
 from privfcd.data.queries import ClippedMean
 from privfcd.data.second_moments import table_moments

@@ -23,7 +23,7 @@ from privfcd.audits.reconstruction import (
     relative_error,
     replaced_record,
 )
-from privfcd.data.simulate import linear_gaussian
+from privfcd.datasets.simulate import linear_gaussian
 from privfcd.errors import InvalidParameter
 from privfcd.federation import Empty
 from privfcd.federation.recorded import RecordedFederation

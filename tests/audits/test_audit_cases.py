@@ -14,6 +14,7 @@ from benchmarks.faults.mechanisms import NoisyMax
 from benchmarks.faults.rows import MeanClipped, RecordClipped
 from benchmarks.faults.sparse_vector import SparseVector
 from privfcd.accounting import gaussian_sigma, gdp_to_epsilon
+from privfcd.algorithms.fed_sparse.greedy import GreedyDescent
 from privfcd.audits import (
     Claim,
     Descent,
@@ -25,7 +26,6 @@ from privfcd.audits import (
     search_sensitivity,
 )
 from privfcd.audits.algorithm import gaussian_mu
-from privfcd.data.greedy import GreedyDescent
 from privfcd.data.private import PrivateTable
 from privfcd.mechanisms import Laplace, SimulatedNoise
 

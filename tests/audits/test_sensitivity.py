@@ -11,9 +11,9 @@ import numpy as np
 import pytest
 
 from privfcd.accounting import ADD_OR_REMOVE_ONE, REPLACE_ONE, NeighboringRelation
+from privfcd.algorithms.fed_sparse.greedy import GreedyDescent, GreedyScores
 from privfcd.audits import search_sensitivity
 from privfcd.data import ClippedGradient, ClippedMean, ColumnSquares, OctaveHistogram, SecondMoments
-from privfcd.data.greedy import GreedyDescent, GreedyScores
 from privfcd.errors import InvalidParameter
 
 WEIGHTS = ((0.0, 0.5, -0.7), (0.3, 0.0, 0.4), (0.2, 0.6, 0.0))

@@ -13,7 +13,7 @@ from benchmarks import bench_learning
 from benchmarks.__main__ import studies
 from benchmarks.notears_admm_port import notears_admm
 from privfcd import FedBNSL, PrivateTable
-from privfcd.data.simulate import linear_gaussian
+from privfcd.datasets.simulate import linear_gaussian
 from privfcd.graphs import compare, project_to_dag
 
 

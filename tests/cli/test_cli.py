@@ -133,7 +133,7 @@ def test_progress_is_shown_on_a_terminal_only(
 
 
 def test_the_demonstration_runs(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
-    from privfcd import demo
+    from privfcd.cli import demonstration as demo
 
     real = demo.learn
     quick = {"rounds": 1, "updates": 2, "clip": 20.0, "step": 0.5}

@@ -206,7 +206,7 @@ def test_bars_are_shown_for_every_method_on_a_terminal_only(
 
 
 def test_notes_on_stderr_can_be_left_out(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
-    from privfcd import demo
+    from privfcd.cli import demonstration as demo
 
     real = demo.learn
     quick = {"rounds": 1, "updates": 2, "clip": 20.0, "step": 0.5}

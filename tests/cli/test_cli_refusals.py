@@ -222,14 +222,14 @@ def test_places_that_are_no_files_are_refused(run: Run, files: list[str], tmp_pa
 def test_a_result_that_cannot_be_written_is_still_printed(
     run: Run, files: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, as_json: bool
 ) -> None:
+    import privfcd.drawing
     import privfcd.graphs
-    import privfcd.reports
 
     def full(*_: Any, **__: Any) -> None:
         raise OSError(28, "No space left on device")
 
     monkeypatch.setattr(privfcd.graphs, "write_graph", full)
-    monkeypatch.setattr(privfcd.reports, "draw_graph", full)
+    monkeypatch.setattr(privfcd.drawing, "draw_graph", full)
     graph, plot, report = (str(tmp_path / name) for name in ("graph.json", "plot.png", "report.txt"))
     words = ["--graph", graph, "--plot", plot, "--report", report, *(["--json"] if as_json else [])]
     code, out, err = run("learn", *files, "--epsilon", "5", *FIXED, *words)

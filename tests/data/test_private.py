@@ -22,7 +22,7 @@ from privfcd.accounting import (
     gaussian_event,
     selection_event,
 )
-from privfcd.data.greedy import SELECTION, UPDATE, GreedyDescent
+from privfcd.algorithms.fed_sparse.greedy import SELECTION, UPDATE, GreedyDescent
 from privfcd.data.private import PrivateTable
 from privfcd.data.queries import ClippedMean, SecondMoments
 from privfcd.errors import BudgetExceeded, InvalidParameter, InvalidTable

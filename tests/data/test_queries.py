@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
 from privfcd.accounting import ADD_OR_REMOVE_ONE, REPLACE_ONE
-from privfcd.data.greedy import GreedyDescent, GreedyScores
+from privfcd.algorithms.fed_sparse.greedy import GreedyDescent, GreedyScores
 from privfcd.data.histogram import OctaveHistogram
 from privfcd.data.queries import (
     ClippedGradient,

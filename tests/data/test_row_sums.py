@@ -10,10 +10,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from privfcd.algorithms.fed_sparse.descent_gradients import RowGradient
+from privfcd.algorithms.fed_sparse.losses import SQUARED, HuberLoss
 from privfcd.data import fused
-from privfcd.data.descent_gradients import RowGradient
 from privfcd.data.fused import Kernels, kernels
-from privfcd.data.losses import SQUARED, HuberLoss
 from privfcd.data.row_sums import BLOCK, blocked_slack, clipped_sums, finite, predictions
 from privfcd.errors import InvalidParameter
 

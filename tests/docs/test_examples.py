@@ -22,7 +22,7 @@ from types import ModuleType
 
 import pytest
 
-from privfcd.data import linear_gaussian
+from privfcd.datasets import linear_gaussian
 
 ROOT = Path(__file__).parents[2]
 FILES = [*sorted(ROOT.glob("*.md")), *sorted((ROOT / "docs").rglob("*.md"))]

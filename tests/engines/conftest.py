@@ -13,7 +13,7 @@ import pytest
 
 from privfcd.accounting import Budget
 from privfcd.accounting.ledger_tools import init_ledger, open_ledger
-from privfcd.data.simulate import linear_gaussian
+from privfcd.datasets.simulate import linear_gaussian
 from privfcd.engines.desk import Desk
 from privfcd.federation.durable import DurableParty
 from privfcd.federation.study_file import Study, study_from

@@ -43,10 +43,10 @@ def test_the_wheel_holds_the_whole_package(built: Path, newcomer: Any) -> None:
     inside = {name for name in contents(wheel_in(built)) if name.startswith("privfcd/")}
     tree = {name for name in newcomer.listing("privfcd") if (newcomer.folder / name).is_file()}
     assert inside == {Path(name).as_posix() for name in tree}
-    for needed in ("py.typed", "data/bundled/NOTICE.md"):
+    for needed in ("py.typed", "datasets/bundled/NOTICE.md"):
         assert f"privfcd/{needed}" in inside
     assert any(name.startswith("privfcd/reports/html/") and not name.endswith(".py") for name in inside), "templates"
-    assert any(name.startswith("privfcd/data/bundled/") and name.endswith((".gz", ".csv", ".npz")) for name in inside)
+    assert any(name.startswith("privfcd/datasets/bundled/") and name.endswith((".gz", ".csv", ".npz")) for name in inside)
 
 
 def test_the_metadata_say_what_is_needed(built: Path) -> None:
@@ -60,7 +60,7 @@ def test_the_metadata_say_what_is_needed(built: Path) -> None:
     ]
     assert versions == ["3.11", "3.12", "3.13"] and f"3.{sys.version_info.minor}" in versions
     assert "Typing :: Typed" in metadata.get_all("Classifier", [])
-    assert set(metadata.get_all("License-File", [])) == {"LICENSE", "privfcd/data/bundled/NOTICE.md"}
+    assert set(metadata.get_all("License-File", [])) == {"LICENSE", "privfcd/datasets/bundled/NOTICE.md"}
     folder = name.removesuffix("METADATA") + "licenses/"
     assert all(folder + file in held for file in metadata.get_all("License-File", []))
     assert wheel_in(built).name.endswith("-py3-none-any.whl"), "no compiler is needed"

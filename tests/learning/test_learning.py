@@ -11,7 +11,7 @@ import pandas as pd
 import pytest
 
 import privfcd as pf
-from privfcd import demo
+from privfcd.cli import demonstration as demo
 from privfcd.errors import BudgetExceeded, InvalidParameter, InvalidTable
 from privfcd.learning import learn, private_tables
 

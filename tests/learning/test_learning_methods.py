@@ -11,9 +11,9 @@ import pandas as pd
 import pytest
 
 import privfcd as pf
-from privfcd import demo
 from privfcd.algorithms import release_moments
 from privfcd.algorithms.scale_notes import RATIO, scale_notes, store_moment_notes
+from privfcd.cli import demonstration as demo
 from privfcd.errors import InvalidParameter
 from privfcd.learning import METHODS, learn, method_class, reports_rounds
 from privfcd.moments import load_moments, save_moments

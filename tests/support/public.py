@@ -21,9 +21,12 @@ _RULE = re.compile(r"-{3,}\s*$")
 _ENTRY = re.compile(r"(\*{0,2}\w+(?:, *\*{0,2}\w+)*)(?: ?: .*)?$")
 _RETURNS = re.compile(r"(Return|Yield|Say whether)")  # a summary that says it
 
-FLOORS = ("accounting", "mechanisms", "moments", "data", "graphs", "federation", "algorithms", "audits", "reports")
+FLOORS = (
+    *("accounting", "mechanisms", "graphs", "drawing", "moments", "data", "datasets", "federation", "algorithms"),
+    *("audits", "reports"),
+)
 """Sub-packages whose `__all__` is public."""
-MODULES = ("errors", "graphs.metrics", "data.simulate")
+MODULES = ("errors", "graphs.metrics", "datasets.simulate")
 """Modules that are public: their `__all__`, or else every class and function that they define."""
 
 

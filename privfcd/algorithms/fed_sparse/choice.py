@@ -8,13 +8,13 @@ from dataclasses import dataclass, field
 
 from privfcd.accounting import REPLACE_ONE
 from privfcd.algorithms.fed_sparse.constants import CLIP_FACTOR
+from privfcd.algorithms.fed_sparse.losses import SQUARED
 from privfcd.algorithms.fed_sparse.plan import plan_releases
 from privfcd.algorithms.fed_sparse.settings import GUMBEL_GAUSSIAN, Settings
 from privfcd.algorithms.release.messages import Quote
 from privfcd.algorithms.release.plan import affordable_mu
 from privfcd.algorithms.release.rules import seen, white_noise
 from privfcd.algorithms.release.settings import ReleaseSettings
-from privfcd.data.losses import SQUARED
 from privfcd.data.private import PrivateTable
 from privfcd.errors import BudgetExceeded, InvalidParameter
 

@@ -11,7 +11,7 @@ import math
 import numpy as np
 from numpy.typing import NDArray
 
-from privfcd.data.losses import SQUARED, Loss
+from privfcd.algorithms.fed_sparse.losses import SQUARED, Loss
 
 Array = NDArray[np.float64]
 

@@ -19,7 +19,7 @@ Array = NDArray[np.float64]
 
 
 class Session(Protocol):
-    """What the local step asks of the data: `privfcd.data.greedy.GreedySession`, or one on moments."""
+    """What the local step asks of the data: `privfcd.algorithms.fed_sparse.greedy.GreedySession`, or one on moments."""
 
     def start(self, weights: Array, pull: Array, *key: int) -> None:
         """Begin a round."""

@@ -23,6 +23,7 @@ from privfcd.algorithms.fed_sparse.choice import (
     choose_release,
 )
 from privfcd.algorithms.fed_sparse.coordinator import FedSparseCoordinator
+from privfcd.algorithms.fed_sparse.losses import Loss, checked_loss
 from privfcd.algorithms.fed_sparse.moment_party import MomentParty, check_moment_settings
 from privfcd.algorithms.fed_sparse.party import FedSparseParty
 from privfcd.algorithms.fed_sparse.settings import GUMBEL_GAUSSIAN, Settings
@@ -32,7 +33,6 @@ from privfcd.algorithms.release.release import release_notes
 from privfcd.algorithms.results import EXACT, store_graph, store_privacy, store_released, table_report
 from privfcd.algorithms.rounds import RoundRecord, check_on_round, history_rows
 from privfcd.algorithms.scale_notes import store_moment_notes, store_scale_notes
-from privfcd.data.losses import Loss, checked_loss
 from privfcd.data.private import PrivateTable
 from privfcd.federation.local import LocalFederation, processors
 from privfcd.federation.protocol import Federation, Party
@@ -100,7 +100,7 @@ class FedSparseBNSL(Estimator):
         Consensus weights below this size are set to 0 after every round, so that noise does not fill what is sent:
         post-processing. By default 0, and for a private run `constants.default_keep`.
     loss : "squared" or Loss
-        The local loss, such as `HuberLoss(width)`; see `privfcd.data.losses`.
+        The local loss, such as `HuberLoss(width)`; see `privfcd.algorithms.fed_sparse.losses`.
     mechanisms : str
         `"gumbel-gaussian"`, or the variant of Mangold et al. (2023) with Laplace noise for both, `"mangold-published"` or
         `"mangold-proven"`; see `plan` for the noise of each, and what is charged.

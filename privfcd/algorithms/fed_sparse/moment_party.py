@@ -8,11 +8,11 @@ from numpy.typing import NDArray
 from privfcd.algorithms.fed_sparse import messages
 from privfcd.algorithms.fed_sparse.constants import lifted
 from privfcd.algorithms.fed_sparse.descent import LocalDescent
+from privfcd.algorithms.fed_sparse.descent_gradients import MomentGradient
+from privfcd.algorithms.fed_sparse.descent_state import DescentState
+from privfcd.algorithms.fed_sparse.losses import SQUARED
 from privfcd.algorithms.fed_sparse.settings import Settings
-from privfcd.data.descent_gradients import MomentGradient
-from privfcd.data.descent_state import DescentState
 from privfcd.data.fused import kernels
-from privfcd.data.losses import SQUARED
 from privfcd.errors import InvalidParameter, PartyFailed
 from privfcd.federation.protocol import Empty, Message
 from privfcd.federation.terms import Terms

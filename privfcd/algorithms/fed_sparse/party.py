@@ -15,13 +15,13 @@ from privfcd.algorithms.charging import run_label
 from privfcd.algorithms.fed_sparse import messages
 from privfcd.algorithms.fed_sparse.constants import REFIT_CLIP, lifted
 from privfcd.algorithms.fed_sparse.descent import LocalDescent
+from privfcd.algorithms.fed_sparse.greedy import GreedyDescent
 from privfcd.algorithms.fed_sparse.plan import BOUNDS, MEAN, REFIT, SMOOTHNESS, ReleasePlan, plan_releases
 from privfcd.algorithms.fed_sparse.settings import Settings
-from privfcd.data.greedy import GreedyDescent
+from privfcd.algorithms.fed_sparse.support_gradient import SupportGradient
 from privfcd.data.histogram import OctaveHistogram, upper_bounds
 from privfcd.data.private import PrivateTable
 from privfcd.data.queries import ClippedMean, ColumnSquares, Query
-from privfcd.data.support_gradient import SupportGradient
 from privfcd.errors import PartyFailed
 from privfcd.federation.protocol import Empty, Message
 from privfcd.federation.terms import Terms

@@ -33,8 +33,8 @@ from privfcd.accounting.affordable import affordable_scale
 from privfcd.accounting.ledger import Ledger, PlanPart
 from privfcd.accounting.roots import falling_root
 from privfcd.algorithms.fed_sparse.constants import REFIT_STEPS
+from privfcd.algorithms.fed_sparse.greedy import SELECTION, UPDATE
 from privfcd.algorithms.fed_sparse.settings import MANGOLD_PUBLISHED, Settings
-from privfcd.data.greedy import SELECTION, UPDATE
 from privfcd.data.histogram import OctaveHistogram, largest_noise
 from privfcd.data.private import PrivateTable
 from privfcd.errors import BudgetExceeded, InvalidParameter

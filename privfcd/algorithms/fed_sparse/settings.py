@@ -6,8 +6,8 @@ import math
 from dataclasses import dataclass
 
 from privfcd import checks
+from privfcd.algorithms.fed_sparse.losses import SQUARED, Loss, checked_loss
 from privfcd.data.fused import kernels
-from privfcd.data.losses import SQUARED, Loss, checked_loss
 from privfcd.errors import InvalidParameter
 
 GUMBEL_GAUSSIAN = "gumbel-gaussian"

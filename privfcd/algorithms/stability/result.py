@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from privfcd import checks
-from privfcd.graphs.drawn_edges import share
+from privfcd.graphs.interchange import share
 from privfcd.markup import card, paragraph, table
 
 if TYPE_CHECKING:

@@ -11,8 +11,8 @@ from privfcd.accounting import Reservation
 from privfcd.accounting.privacy_report import PrivacyReport
 from privfcd.algorithms.fed_sparse import FedSparseBNSL, messages
 from privfcd.algorithms.fed_sparse.estimator import run_report
+from privfcd.algorithms.fed_sparse.losses import HuberLoss, Loss, SquaredLoss
 from privfcd.algorithms.fed_sparse.party import FedSparseParty
-from privfcd.data.losses import HuberLoss, Loss, SquaredLoss
 from privfcd.data.private import PrivateTable
 from privfcd.engines.methods.base import OnRound, estimator_of
 from privfcd.federation.protocol import Empty, Federation, Message, Party

@@ -17,9 +17,9 @@ from typing import TYPE_CHECKING, Any
 from privfcd import checks
 from privfcd.accounting.privacy_report import PrivacyReport, rounded_up
 from privfcd.algorithms.results import missing_promises
-from privfcd.graphs.drawn_edges import drawn_edges
-from privfcd.graphs.layers import PictureTooLarge
-from privfcd.graphs.svg import graph_svg
+from privfcd.drawing.drawn_edges import drawn_edges
+from privfcd.drawing.layers import PictureTooLarge
+from privfcd.drawing.svg import graph_svg
 from privfcd.reports.html import learners, wording
 from privfcd.reports.html.charts import charts
 from privfcd.reports.html.costs import cost_groups, standings

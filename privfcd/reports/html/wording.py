@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from decimal import ROUND_FLOOR, Context
 from typing import Any
 
-from privfcd.graphs.drawn_edges import share
+from privfcd.graphs.interchange import share
 
 _SHOWN = 12
 """Numbers of a longer list that are shown."""

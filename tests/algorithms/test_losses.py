@@ -11,11 +11,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from privfcd.accounting import ADD_OR_REMOVE_ONE, REPLACE_ONE
+from privfcd.algorithms.fed_sparse.greedy import GreedyDescent, GreedyScores
+from privfcd.algorithms.fed_sparse.losses import SQUARED, HuberLoss, SquaredLoss, checked_loss
+from privfcd.algorithms.fed_sparse.support_gradient import SupportGradient
 from privfcd.audits.sensitivity import search_sensitivity
-from privfcd.data.greedy import GreedyDescent, GreedyScores
-from privfcd.data.losses import SQUARED, HuberLoss, SquaredLoss, checked_loss
 from privfcd.data.queries import ClippedGradient
-from privfcd.data.support_gradient import SupportGradient
 from privfcd.errors import InvalidParameter
 
 LOSSES = [SquaredLoss(), HuberLoss(0.3), HuberLoss(2.0)]

@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
-from privfcd.graphs.curves import Point, point_at, points_along
-from privfcd.graphs.drawn_edges import DrawnEdge, share
-from privfcd.graphs.labels import text_width
-from privfcd.graphs.layers import Layout, Route
+from privfcd.drawing.curves import Point, point_at, points_along
+from privfcd.drawing.drawn_edges import DrawnEdge
+from privfcd.drawing.labels import text_width
+from privfcd.drawing.layers import Layout, Route
+from privfcd.graphs.interchange import share
 
 _SAMPLES = 16  # points of a curve that texts are kept clear of
 _CELL = 64.0

@@ -25,11 +25,11 @@ import numpy as np
 
 from privfcd import checks
 from privfcd.accounting import REPLACE_ONE, NeighboringRelation, Reservation
+from privfcd.algorithms.fed_sparse.descent_gradients import DescentGradient, MomentGradient, RowGradient
+from privfcd.algorithms.fed_sparse.descent_state import DescentState, scores_of
+from privfcd.algorithms.fed_sparse.losses import SQUARED, Loss, checked_loss
 from privfcd.amounts import PlainNumbers
-from privfcd.data.descent_gradients import DescentGradient, MomentGradient, RowGradient
-from privfcd.data.descent_state import DescentState, scores_of
 from privfcd.data.fused import kernels
-from privfcd.data.losses import SQUARED, Loss, checked_loss
 from privfcd.data.private import check_covered
 from privfcd.data.queries import Array, Kind, Norm, centred, check_centre
 from privfcd.data.row_sums import blocked_slack

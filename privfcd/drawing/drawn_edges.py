@@ -11,6 +11,7 @@ import networkx as nx
 
 from privfcd import checks
 from privfcd.graphs.dag import plain_digraph
+from privfcd.graphs.interchange import share
 
 Verdict = Literal["plain", "right", "open", "reversed", "wrong", "missing"]
 
@@ -66,14 +67,6 @@ class DrawnEdge:
         if self.verdict != "plain":
             notes.append(VERDICTS[self.verdict])
         return f"{text}: {', '.join(notes)}" if notes else text
-
-
-def share(value: float) -> str:
-    """Return a share as a percentage that says 0 % or 100 % only where it is so."""
-    percent = round(100 * value)
-    if percent == 0 and value > 0:
-        return "< 1 %"
-    return "> 99 %" if percent == 100 and value < 1 else f"{percent} %"
 
 
 def drawn_edges(

@@ -11,8 +11,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from privfcd.checks import count, positive, refuse
-from privfcd.data.interventions import Mechanism, solve_curved
-from privfcd.data.simulate import Simulation, party_sizes, random_dag, solve_linear, stream
+from privfcd.datasets.interventions import Mechanism, solve_curved
+from privfcd.datasets.simulate import Simulation, party_sizes, random_dag, solve_linear, stream
 from privfcd.errors import InvalidParameter
 
 MECHANISMS = ("linear", "sine", "tanh")

@@ -12,9 +12,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from privfcd.algorithms.rounds import RoundRecord
-from privfcd.data.datasets import Dataset, sachs
 from privfcd.data.private import PrivateTable
 from privfcd.data.tables import split_rows
+from privfcd.datasets.sachs import Dataset, sachs
 from privfcd.learning import Learner, learn, private_tables
 from privfcd.mechanisms import NoiseSource
 

@@ -12,12 +12,14 @@ import pytest
 
 from privfcd.algorithms.equal_variance import EqualVarianceSearch
 from privfcd.algorithms.results import store_graph, store_privacy, store_released
+from privfcd.drawing import draw_graph
+from privfcd.drawing import picture as graph_picture
+from privfcd.drawing.downward import downward, layer_numbers
+from privfcd.drawing.layers import MOST_LINES, MOST_NODES, MOST_STEPS, PictureTooLarge, layered
+from privfcd.drawing.svg import graph_svg
 from privfcd.errors import InvalidParameter
 from privfcd.graphs import write_graph
-from privfcd.graphs.downward import downward, layer_numbers
-from privfcd.graphs.layers import MOST_LINES, MOST_NODES, MOST_STEPS, PictureTooLarge, layered
-from privfcd.graphs.svg import graph_svg
-from privfcd.reports import draw_graph, graph_picture, report_html
+from privfcd.reports import report_html
 
 
 def path(nodes: int) -> nx.DiGraph[str]:

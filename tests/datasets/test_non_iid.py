@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from privfcd.data.non_iid import non_iid
+from privfcd.datasets.non_iid import non_iid
 from privfcd.errors import InvalidParameter
 
 

@@ -10,9 +10,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from privfcd import checks
-from privfcd.errors import InvalidParameter
-from privfcd.graphs.curves import Curve
-from privfcd.graphs.drawing import (
+from privfcd.drawing.curves import Curve
+from privfcd.drawing.drawing import (
     FONT,
     LIGHT,
     SMALL,
@@ -23,8 +22,9 @@ from privfcd.graphs.drawing import (
     mark_place,
     shaft,
 )
-from privfcd.graphs.drawn_edges import DrawnEdge, line_width, opacity
-from privfcd.graphs.labels import shortened, text_width
+from privfcd.drawing.drawn_edges import DrawnEdge, line_width, opacity
+from privfcd.drawing.labels import shortened, text_width
+from privfcd.errors import InvalidParameter
 from privfcd.whole_files import write_whole
 
 if TYPE_CHECKING:

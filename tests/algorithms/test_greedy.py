@@ -20,7 +20,7 @@ from privfcd.accounting import (
     gaussian_event,
     selection_event,
 )
-from privfcd.data.greedy import SELECTION, UPDATE, GreedyDescent, GreedyScores, GreedySession
+from privfcd.algorithms.fed_sparse.greedy import SELECTION, UPDATE, GreedyDescent, GreedyScores, GreedySession
 from privfcd.data.private import PrivateTable
 from privfcd.data.queries import ClippedGradient
 from privfcd.errors import BudgetExceeded, ConvergenceFailure, InvalidParameter

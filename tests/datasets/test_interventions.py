@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 
-from privfcd.data.interventions import shielded_targets, unknown_interventions
+from privfcd.datasets.interventions import shielded_targets, unknown_interventions
 from privfcd.errors import InvalidParameter
 from privfcd.graphs import Pdag, is_dag, mutilate, party_cpdags, transfer, v_structures
 

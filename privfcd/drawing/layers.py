@@ -16,12 +16,12 @@ from itertools import pairwise
 import networkx as nx
 
 from privfcd import checks
+from privfcd.drawing.crossings import crossings, ordered
+from privfcd.drawing.curves import Curve, Point, backwards
+from privfcd.drawing.downward import Line, downward, layer_numbers
+from privfcd.drawing.labels import labels, text_width
 from privfcd.errors import InvalidParameter
-from privfcd.graphs.crossings import crossings, ordered
-from privfcd.graphs.curves import Curve, Point, backwards
 from privfcd.graphs.dag import plain_digraph
-from privfcd.graphs.downward import Line, downward, layer_numbers
-from privfcd.graphs.labels import labels, text_width
 
 MOST_NODES, MOST_LINES, MOST_STEPS = 1_000, 4_000, 15_000
 """Of a graph that is drawn: steps are the layers that its lines go down, in all. At these a picture takes about ten seconds,

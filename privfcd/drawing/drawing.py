@@ -7,11 +7,11 @@ from dataclasses import dataclass
 
 import networkx as nx
 
-from privfcd.graphs.curves import Curve, Point, point_at, without_end
-from privfcd.graphs.drawn_edges import VERDICTS, DrawnEdge, Verdict, drawn_edges, largest_weight
-from privfcd.graphs.edge_labels import EdgeLabel, edge_labels
-from privfcd.graphs.labels import text_width
-from privfcd.graphs.layers import Layout, Route, layered
+from privfcd.drawing.curves import Curve, Point, point_at, without_end
+from privfcd.drawing.drawn_edges import VERDICTS, DrawnEdge, Verdict, drawn_edges, largest_weight
+from privfcd.drawing.edge_labels import EdgeLabel, edge_labels
+from privfcd.drawing.labels import text_width
+from privfcd.drawing.layers import Layout, Route, layered
 
 FONT, SMALL = 13.0, 11.0  # of names, and of everything else
 LIGHT = {

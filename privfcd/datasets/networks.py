@@ -97,7 +97,7 @@ def load_network(name: str) -> DiscreteNetwork:
     """
     if name not in NETWORKS:
         raise checks.refuse("name", name, "one of " + ", ".join(NETWORKS))
-    with as_file(files("privfcd.data").joinpath("bundled", f"{name}.bif.gz")) as path:
+    with as_file(files("privfcd.datasets").joinpath("bundled", f"{name}.bif.gz")) as path:
         return read_bif(path, name)
 
 

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from privfcd.data.networks import NETWORKS, load_network, read_bif
+from privfcd.datasets.networks import NETWORKS, load_network, read_bif
 from privfcd.errors import InvalidParameter, InvalidTable
 
 KNOWN = {"alarm": (37, 46, 509), "child": (20, 25, 230), "insurance": (27, 52, 984)}

@@ -11,8 +11,8 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from privfcd.algorithms.fed_sparse.losses import Loss
 from privfcd.data.fused import Kernels
-from privfcd.data.losses import Loss
 from privfcd.data.row_sums import clipped_sums, finite, predictions
 
 Array = NDArray[np.float64]

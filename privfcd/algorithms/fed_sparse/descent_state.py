@@ -12,7 +12,7 @@ from collections.abc import Callable
 import numpy as np
 from numpy.typing import NDArray
 
-from privfcd.data.descent_gradients import DescentGradient, MomentGradient
+from privfcd.algorithms.fed_sparse.descent_gradients import DescentGradient, MomentGradient
 from privfcd.mechanisms.staged import Mask, SelectionTable
 
 Array = NDArray[np.float64]

@@ -10,9 +10,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from privfcd.drawing.drawn_edges import drawn_edges, line_width, opacity
+from privfcd.drawing.svg import DARK, LIGHT, graph_svg
 from privfcd.errors import InvalidParameter
-from privfcd.graphs.drawn_edges import drawn_edges, line_width, opacity, share
-from privfcd.graphs.svg import DARK, LIGHT, graph_svg
+from privfcd.graphs.interchange import share
 
 UNICODE = st.characters(exclude_categories=["Cs"])
 SVG = "{http://www.w3.org/2000/svg}"

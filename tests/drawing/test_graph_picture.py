@@ -7,8 +7,8 @@ from pathlib import Path
 import networkx as nx
 import pytest
 
-from privfcd.graphs.drawing import LIGHT
-from privfcd.reports import draw_graph
+from privfcd.drawing import draw_graph
+from privfcd.drawing.drawing import LIGHT
 
 SIGNS = {".png": b"\x89PNG", ".svg": b"<?xml", ".pdf": b"%PDF"}
 
@@ -63,7 +63,7 @@ def test_names_fit_their_boxes() -> None:
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
 
-    from privfcd.graphs.labels import text_width
+    from privfcd.drawing.labels import text_width
 
     figure = Figure(dpi=72)
     renderer = FigureCanvasAgg(figure).get_renderer()

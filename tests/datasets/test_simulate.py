@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from privfcd.data.simulate import Simulation, linear_gaussian
+from privfcd.datasets.simulate import Simulation, linear_gaussian
 from privfcd.errors import InvalidParameter
 from privfcd.graphs import is_acyclic
 

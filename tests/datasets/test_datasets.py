@@ -9,7 +9,7 @@ from importlib.resources import files
 import networkx as nx
 import numpy as np
 
-from privfcd.data.datasets import sachs
+from privfcd.datasets.sachs import sachs
 from privfcd.graphs import compare, find_cycle, from_networkx
 
 COLUMNS = ("praf", "pmek", "plcg", "PIP2", "PIP3", "p44/42", "pakts473", "PKA", "PKC", "P38", "pjnk")
@@ -29,7 +29,7 @@ RENAMED = {"Raf": "praf", "Mek": "pmek", "Erk": "p44/42", "Akt": "pakts473", "Jn
 
 
 def bundled(name: str) -> bytes:
-    return files("privfcd.data").joinpath("bundled", name).read_bytes()
+    return files("privfcd.datasets").joinpath("bundled", name).read_bytes()
 
 
 def test_rows() -> None:

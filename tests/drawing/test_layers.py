@@ -11,12 +11,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from privfcd.drawing.crossings import crossings, ordered
+from privfcd.drawing.curves import point_at, points_along, without_end
+from privfcd.drawing.downward import downward, layer_numbers
+from privfcd.drawing.labels import shortened, text_width
+from privfcd.drawing.layers import Layout, layered
 from privfcd.errors import InvalidParameter
-from privfcd.graphs.crossings import crossings, ordered
-from privfcd.graphs.curves import point_at, points_along, without_end
-from privfcd.graphs.downward import downward, layer_numbers
-from privfcd.graphs.labels import shortened, text_width
-from privfcd.graphs.layers import Layout, layered
 
 names = st.text(st.characters(exclude_categories=["Cs", "Cc"]), min_size=1, max_size=40)
 

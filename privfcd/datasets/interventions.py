@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from privfcd.checks import count, positive, real, refuse
-from privfcd.data.simulate import party_sizes, random_weights, solve_linear, stream
+from privfcd.datasets.simulate import party_sizes, random_weights, solve_linear, stream
 from privfcd.errors import InvalidParameter
 from privfcd.graphs.pdag import Pdag, mutilate, node_mask, v_structures
 

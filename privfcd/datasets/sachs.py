@@ -56,7 +56,7 @@ def sachs() -> Dataset:
     >>> data.rows.shape, sorted((name, len(graph.edges)) for name, graph in data.targets.items())
     ((7466, 11), [('cdt18', 18), ('consensus17', 17)])
     """
-    bundled = files("privfcd.data").joinpath("bundled")
+    bundled = files("privfcd.datasets").joinpath("bundled")
     with as_file(bundled.joinpath("sachs.csv.gz")) as path:
         table = read_table(path)
     targets = {}
@@ -75,5 +75,5 @@ def sachs() -> Dataset:
         "single-cell data, Science 308(5721), 523-529; rows and target cdt18 from cdt 0.6.0, target "
         "consensus17 from pgmpy 1.1.2",
         licence="MIT (cdt: Copyright (c) 2018 Diviyan Kalainathan; pgmpy: Copyright (c) 2013 - present, "
-        "pgmpy); full text in privfcd/data/bundled/NOTICE.md",
+        "pgmpy); full text in privfcd/datasets/bundled/NOTICE.md",
     )

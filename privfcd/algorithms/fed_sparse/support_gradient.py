@@ -10,10 +10,10 @@ import numpy as np
 
 from privfcd import checks
 from privfcd.accounting import REPLACE_ONE, NeighboringRelation
+from privfcd.algorithms.fed_sparse.descent_gradients import RowGradient
+from privfcd.algorithms.fed_sparse.losses import SQUARED, Loss, checked_loss
 from privfcd.amounts import PlainNumbers
-from privfcd.data.descent_gradients import RowGradient
 from privfcd.data.fused import kernels
-from privfcd.data.losses import SQUARED, Loss, checked_loss
 from privfcd.data.queries import Array, Kind, Norm, check_centre
 from privfcd.data.row_sums import blocked_slack
 from privfcd.errors import InvalidParameter

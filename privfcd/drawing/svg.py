@@ -14,8 +14,8 @@ from collections.abc import Mapping, Sequence
 import networkx as nx
 
 from privfcd import checks
-from privfcd.graphs.curves import Curve
-from privfcd.graphs.drawing import (
+from privfcd.drawing.curves import Curve
+from privfcd.drawing.drawing import (
     DARK,
     FONT,
     LIGHT,
@@ -27,9 +27,9 @@ from privfcd.graphs.drawing import (
     mark_place,
     shaft,
 )
-from privfcd.graphs.drawn_edges import DrawnEdge, line_width, opacity
-from privfcd.graphs.labels import shortened, text_width
-from privfcd.graphs.layers import Box
+from privfcd.drawing.drawn_edges import DrawnEdge, line_width, opacity
+from privfcd.drawing.labels import shortened, text_width
+from privfcd.drawing.layers import Box
 from privfcd.markup import escape
 
 _MARGIN = 14.0

@@ -20,6 +20,7 @@ from benchmarks.fedacd_runs import (
     Job,
     Run,
     plan_different,
+    plan_directions,
     plan_networks,
     plan_private,
     plan_rates,
@@ -33,12 +34,14 @@ SECTIONS: dict[str, Callable[[Sequence[int], bool], list[Job]]] = {
     "networks": plan_networks,
     "different": plan_different,
     "rates": plan_rates,
+    "directions": plan_directions,
     "private": plan_private,
 }
 TITLES = {
     "networks": f"{ROWS} rows of each network, split evenly; r is the share of masked removals",
     "different": f"parties that share a graph only: {ROWS} rows in all, variables/edges",
     "rates": f"share of masks, {MANY} parties, {ROWS} rows in all",
+    "directions": f"rules of the paper and ours, {ROWS} rows in all; arrows and class SHD are against the true class",
     "private": f"private, {MANY} parties, {ROWS} rows in all, delta = {DELTA:g} for every party, everything paid",
 }
 
@@ -98,8 +101,9 @@ def print_runs(title: str, runs: Iterable[Run]) -> None:
     groups: dict[tuple[Any, ...], list[Run]] = {}
     for each in runs:
         job = each.job
-        groups.setdefault((job.data, job.way, job.epsilon, job.parties, job.rate), []).append(each)
-    lines = [["data", "way", "epsilon", "parties", "r", "runs", "SHD", "F1", "skeleton F1", "edges", "turned", "s"]]
+        groups.setdefault((job.data, job.way, job.epsilon, job.parties, job.rate, job.variant), []).append(each)
+    lines = ["data way epsilon parties r rules runs SHD F1".split()]
+    lines[0] += ["skeleton F1", "arrows F1", "class SHD", "edges", "turned", "s"]
     for key, group in groups.items():
         scored = not math.isnan(group[0].f1)
         lines.append(
@@ -109,6 +113,8 @@ def print_runs(title: str, runs: Iterable[Run]) -> None:
                 spread((each.shd for each in group), 1) if scored else "-",
                 spread((each.f1 for each in group), 3) if scored else "-",
                 spread((each.skeleton for each in group), 3),
+                spread((each.arrows for each in group), 3) if scored else "-",
+                spread((each.class_shd for each in group), 1) if scored else "-",
                 spread((each.edges for each in group), 1),
                 f"{fmean(each.turned for each in group):.1f}",
                 f"{fmean(each.seconds for each in group):.2f}",
@@ -124,7 +130,11 @@ def print_runs(title: str, runs: Iterable[Run]) -> None:
 
 def print_masking(runs: Iterable[Run]) -> None:
     """Print what masks add to F1, seed by seed, against plain votes on the same rows."""
-    by_run = {each.job: each.f1 for each in runs if each.job.way == "open" and each.job.parties > 1}
+    by_run = {
+        each.job: each.f1
+        for each in runs
+        if (each.job.way, each.job.variant) == ("open", "paper") and each.job.parties > 1
+    }
     gaps: dict[tuple[str, int, float], list[float]] = {}
     for job, f1 in by_run.items():
         plain = Job(job.data, job.parties, 0.0, job.seed)
@@ -199,11 +209,11 @@ def compare_case(case: dict[str, Any], samples: np.ndarray, graph: np.ndarray) -
     columns = [f"x{j:02d}" for j in range(samples.shape[1])]
     levels = [int(top) + 1 for top in samples.max(axis=0)] if case["dataset"] == "child" else None
     found = {}
-    for variant in ("reference", "stable"):
+    for variant in ("reference", "paper"):
         parts = [samples[k * each : (k + 1) * each] for k in range(case["clients"])]
         tables = [PrivateTable(part, columns) for part in parts]
         found[variant] = FedACD(levels=levels, mask_rate=case["mask_rate"], variant=variant).fit(tables)
-    ours = compare(graph, found["stable"].adjacency_matrix_)
+    ours = compare(graph, found["paper"].adjacency_matrix_)
     return {
         "data": case["dataset"],
         "parties": case["clients"],

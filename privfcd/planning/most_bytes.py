@@ -10,7 +10,8 @@ those of the messages' own `payload_bytes`.
 - A release of moments in rounds sends, beside numbers whose count is known, one matrix A for each round: d² entries at most.
 - FedACD sends one bit a pair of variables to a party, and gets two. Layer l, for l = 0 to `largest`, is asked for only where
   some variable has more than l neighbours, which is never more than d - 1: so there are at most min(largest + 1, d - 1)
-  layers, and one more exchange of the same size for directions.
+  layers, and one more exchange of the same size for arcs. Then it sends a bit a pair again, and gets a byte for each
+  unshielded triple: at most d (d - 1)² / 8 of them.
 - PERI and I-PERI ask for regrets of families, a node with some of the other d - 1 as parents. Each search remembers what it
   was told and asks for no family twice: at most d 2^(d - 1) of them in each. `most_parents` bounds the families that a step
   may lead to, not all that it looks at. Where PERI pays for each regret, no more families are asked for than K
@@ -101,7 +102,7 @@ def most_bytes(
         if parameters["combine"] == "sum":  # all moments in one place: nobody is asked for votes
             return (released if rounds_learnt else None), ""
         # without a budget moments stay at the parties, and only votes pass
-        return released * private + most_vote_bytes(d, parties, model.largest), ""
+        return released * private + most_vote_bytes(d, parties, model.largest, model.variant), ""
     if isinstance(model, FedBNSL):
         if model.local_step == "closed-form":
             return None, ""
@@ -164,7 +165,7 @@ def most_release_bytes(columns: int, parties: int, labels: Sequence[str]) -> int
     return parties * whole
 
 
-def most_vote_bytes(columns: int, parties: int, largest: int) -> int:
+def most_vote_bytes(columns: int, parties: int, largest: int, variant: str) -> int:
     """Return a bound on the messages of FedACD's layers and directions.
 
     Parameters
@@ -173,9 +174,16 @@ def most_vote_bytes(columns: int, parties: int, largest: int) -> int:
         d and P.
     largest : int
         Size of the largest conditioning set.
+    variant : str
+        Whose rules: by the paper's there are no votes on v-structures.
     """
     pairs = columns * (columns - 1) // 2
-    return parties * (min(largest + 1, columns - 1) + 1) * (-(-pairs // 8) + -(-2 * pairs // 8))
+    layers = (min(largest + 1, columns - 1) + 1) * (-(-pairs // 8) + -(-2 * pairs // 8))
+    if variant != "stable":
+        return parties * layers
+    # an unshielded triple has an edge and a gap at two of its variables; of b edges at one, b (d - 1 - b) pairs are such
+    triples = columns * ((columns - 1) ** 2 // 4) // 2
+    return parties * (layers + -(-pairs // 8) + triples)
 
 
 def _most_regret_bytes(model: PERI | IPERI, d: int, parties: int) -> tuple[int, int]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import warnings
 from typing import Any
 
@@ -90,8 +91,25 @@ def test_votes_reach_their_bound() -> None:
     """On dependent columns no edge goes, so that every layer is asked for."""
     x = np.random.default_rng(1).normal(size=(2, 5000, 1)) + np.random.default_rng(2).normal(size=(2, 5000, 4)) / 2
     tables = [pf.PrivateTable(each, name=f"p{k}") for k, each in enumerate(x)]
-    sent, most = held(pf.FedACD(largest=3), tables)
-    assert sent == most == most_vote_bytes(4, 2, 3) == 2 * 4 * (1 + 2)
+    sent, most = held(pf.FedACD(largest=3, variant="paper"), tables)
+    assert sent == most == most_vote_bytes(4, 2, 3, "paper") == 2 * 4 * (1 + 2)
+
+
+@pytest.mark.parametrize("d", range(1, 6))
+def test_no_graph_has_more_unshielded_triples_than_the_bound_counts(d: int) -> None:
+    pairs = list(itertools.combinations(range(d), 2))
+    most = 0
+    for mask in range(2 ** len(pairs)):
+        adjacent = np.zeros((d, d), dtype=bool)
+        for place, (i, j) in enumerate(pairs):
+            adjacent[i, j] = adjacent[j, i] = mask >> place & 1
+        degrees = adjacent.sum(axis=1)
+        # pairs of edges at a node, less those whose ends are joined too
+        most = max(
+            most, int((degrees * (degrees - 1)).sum() // 2 - np.trace(adjacent.astype(int) @ adjacent @ adjacent) // 2)
+        )
+    bound = most_vote_bytes(d, 1, 0, "stable") - most_vote_bytes(d, 1, 0, "paper") - -(-len(pairs) // 8)
+    assert most <= bound <= most + d
 
 
 def test_of_moments_too() -> None:

@@ -44,7 +44,7 @@ def test_shares_of_reruns_promise_nothing_but_of_the_noise(sparse: Any, tables: 
 
 
 def test_votes_are_not_called_weights_and_directions_not_sure(sparse: Any, tables: Any) -> None:
-    model = quiet(lambda: pf.FedACD().fit(tables(pf.Budget(epsilon=9, delta=1e-6))))
+    model = quiet(lambda: pf.FedACD(variant="paper").fit(tables(pf.Budget(epsilon=9, delta=1e-6))))
     assert model.causal_graph_.number_of_edges()
     page = report_html(model)
     assert ">Votes</th>" in page and ">Weight</th>" not in page

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-import itertools
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 import numpy as np
+from numpy.typing import NDArray
 
 from privfcd.algorithms.constraint.skeleton import Skeleton
 from privfcd.graphs.cpdag import dag_to_cpdag
@@ -39,17 +40,39 @@ def oriented(skeleton: Skeleton) -> Orientation:
     Pairs with larger p-values come first, equal ones in the order of the variables. A v-structure that is against an arrow
     that was kept before, or closes a directed cycle, is left out. Then Meek's rules 1 to 3.
     """
-    adjacent = skeleton.adjacent
-    columns = list(Pdag.from_matrix(adjacent).entries())
-    wanted = [
-        (-skeleton.p_values.get((i, j), 0.0), i, j, k)
-        for i, j in itertools.combinations(range(len(adjacent)), 2)
-        if not adjacent[i, j]
+    return with_v_structures(
+        skeleton.adjacent,
+        (
+            (skeleton.p_values.get((i, j), 0.0), i, j, k)
+            for i, j, k in unshielded_triples(skeleton.adjacent)
+            if k not in skeleton.separators.get((i, j), ())
+        ),
+    )
+
+
+def unshielded_triples(adjacent: NDArray[np.bool_]) -> list[tuple[int, int, int]]:
+    """Return the triples (i, j, k), i < j, in rising order, where k is adjacent to i and j, and these are not adjacent."""
+    return [
+        (i, j, k)
+        for i, j in np.argwhere(np.triu(~adjacent, 1)).tolist()
         for k in np.flatnonzero(adjacent[i] & adjacent[j]).tolist()
-        if k not in skeleton.separators.get((i, j), ())
     ]
+
+
+def with_v_structures(adjacent: NDArray[np.bool_], wanted: Iterable[tuple[float, int, int, int]]) -> Orientation:
+    """Orient a skeleton by its v-structures, the strongest first, and Meek's rules 1 to 3.
+
+    Parameters
+    ----------
+    adjacent : ndarray of bool, shape (d, d)
+        Symmetric.
+    wanted : iterable of (strength, i, j, k)
+        V-structures i -> k <- j on unshielded triples. One that is against an arrow that was kept before, or closes a
+        directed cycle, is left out; of equal strength the first in the order of the variables is kept.
+    """
+    columns = list(Pdag.from_matrix(adjacent).entries())
     left_out = 0
-    for _, i, j, k in sorted(wanted):
+    for _, i, j, k in sorted((-strength, i, j, k) for strength, i, j, k in wanted):
         more = columns.copy()
         for end in (i, j):
             more[end] &= ~(1 << k)

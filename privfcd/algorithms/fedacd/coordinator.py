@@ -8,9 +8,10 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
+from privfcd.algorithms.constraint.orientation import Orientation, unshielded_triples
 from privfcd.algorithms.fedacd import messages
 from privfcd.algorithms.fedacd.settings import Settings
-from privfcd.algorithms.fedacd.votes import MASKED, CountedArcs, counted, counted_arcs
+from privfcd.algorithms.fedacd.votes import MASKED, CountedArcs, counted, counted_arcs, counted_triples
 from privfcd.algorithms.rounds import expect
 from privfcd.federation.protocol import Federation
 
@@ -32,10 +33,11 @@ class LayerRecord:
 
 @dataclass(frozen=True, eq=False)
 class Outcome:
-    """The skeleton, the DAG, and how they came about."""
+    """The skeleton, the DAG of votes, the class that v-structures make of its edges (None by the paper's rules)."""
 
     skeleton: Edges
     arcs: CountedArcs
+    orientation: Orientation | None
     layers: list[LayerRecord]
 
 
@@ -72,7 +74,7 @@ class FedACDCoordinator:
             for name, answer in zip(federation.names, answers, strict=True):
                 answer.check(adjacent, name)
             votes = [answer.votes for answer in answers]
-            after = counted(adjacent, votes)
+            after = counted(adjacent, votes, masked_stay=settings.as_published)
             layers.append(
                 LayerRecord(
                     size=size,
@@ -89,5 +91,15 @@ class FedACDCoordinator:
         for name, graph in zip(federation.names, graphs, strict=True):
             graph.check(adjacent, name)
         arcs = counted_arcs([graph.matrix for graph in graphs], settings.quorum)
+        orientation = None if settings.as_published else self._v_structures(federation, arcs.matrix | arcs.matrix.T)
         federation.ask(messages.Finish())
-        return Outcome(adjacent, arcs, layers)
+        return Outcome(adjacent, arcs, orientation, layers)
+
+    def _v_structures(self, federation: Federation, adjacent: Edges) -> Orientation:
+        many = len(unshielded_triples(adjacent))
+        if not many:
+            return counted_triples(adjacent, [])
+        answers = expect(federation, messages.Triples(adjacent), messages.VStructureVotes)
+        for name, answer in zip(federation.names, answers, strict=True):
+            answer.check(many, name)
+        return counted_triples(adjacent, [answer.votes for answer in answers])

@@ -7,6 +7,7 @@ from dataclasses import replace
 from statistics import median
 from typing import Any, Self
 
+import networkx as nx
 import numpy as np
 from numpy.typing import NDArray
 
@@ -14,6 +15,7 @@ from privfcd import checks
 from privfcd.accounting.privacy_report import PrivacyReport
 from privfcd.algorithms.base import Estimator
 from privfcd.algorithms.constraint.block_moments import BlockMoments
+from privfcd.algorithms.constraint.orientation import Orientation
 from privfcd.algorithms.constraint.untested import store_untested
 from privfcd.algorithms.fedacd.coordinator import FedACDCoordinator, LayerRecord, Outcome
 from privfcd.algorithms.fedacd.levels import Levels, declared_levels, encoded_variables
@@ -22,12 +24,14 @@ from privfcd.algorithms.fedacd.settings import EXACT_ALPHA, Settings, noisy_alph
 from privfcd.algorithms.fedacd.votes import CountedArcs
 from privfcd.algorithms.inputs import aligned, checked_tables, moments_given
 from privfcd.algorithms.release.gather import RELEASES, Gathered, centring, gather
-from privfcd.algorithms.results import store_graph, store_privacy, store_released, table_report
+from privfcd.algorithms.results import store_cpdag, store_privacy, store_released, table_report
 from privfcd.algorithms.scores import effective_rows
 from privfcd.data.encoding import Contrasts
 from privfcd.data.private import PrivateTable
 from privfcd.errors import InvalidParameter
 from privfcd.federation.local import LocalFederation
+from privfcd.graphs.cpdag import dag_to_cpdag
+from privfcd.graphs.pdag import Pdag, pdag_to_networkx
 from privfcd.moments import Moments, pooled
 
 COMBINE = ("auto", "vote", "sum")
@@ -40,8 +44,9 @@ class FedACD(Estimator):
     """Federated causal discovery by votes on the edges that each party can judge.
 
     Parties test independence on their own rows, layer by layer; of the edges that a party would remove it masks those
-    that it is least sure of, and the federation keeps what most of the others keep. Then each orients the skeleton, and
-    their arcs are counted into a DAG. The result does not depend on the order of columns or parties.
+    that it is least sure of, and the federation keeps what most of the others keep. Then each votes on the v-structures, by
+    its tests and by its score, and Meek's rules direct what follows from those that win: directions that the data cannot
+    tell are left open. The result does not depend on the order of columns or parties.
 
     On tables with a budget one release of second moments per party pays for everything, and tests, masks and orientation are
     post-processing that knows the noise. Discrete columns are encoded record by record first, so that their second
@@ -66,7 +71,8 @@ class FedACD(Estimator):
         `"vote"`: parties vote. `"sum"`: their moments are added up, and the sum is the only voter. `"auto"`: vote where
         answers are exact, sum where they are noisy: noise that is averaged first misleads fewer tests.
     variant : str
-        `"stable"`, or `"reference"`: the authors' order-dependent skeleton phase, for comparison.
+        `"stable"`; `"paper"`: the paper's rules, by which an edge that all parties mask stays, and the votes' DAG is the
+        result; or `"reference"`: those with the authors' order-dependent skeleton phase, for comparison.
     per_cell : float
         Tests of discrete columns with fewer rows for each cell leave the edge.
     sample_size : float
@@ -84,19 +90,22 @@ class FedACD(Estimator):
 
     Attributes
     ----------
+    cpdag_ : Pdag
+        The class; where the votes on v-structures contradict each other (`orientation_.valid` False) a graph that is none.
+        By the paper's rules the class of the DAG.
     causal_graph_ : networkx.DiGraph
-        Acyclic; `weight` is the number of parties that have the arc.
+        The same; an undirected edge is two arcs with `undirected` True. By the paper's rules the DAG of votes,
+        `votes_.matrix`. `weight` is the number of parties whose DAG has the edge, whichever its direction.
     adjacency_matrix_ : ndarray of shape (d, d)
-        Entry [i, j] is the number of parties with i -> j, for the arcs of the graph; of an arc that was turned, the
-        number with the other direction.
+        These weights: [i, j] alone is i -> j, [i, j] and [j, i] together are i - j.
+    orientation_ : Orientation or None
+        How many v-structures contradicted each other; None by the paper's rules.
     alpha_ : float
         The tests' level.
-    dropped_ : DagProjection
-        Nothing is dropped here: the votes' graph is acyclic.
     skeleton_ : ndarray of bool, shape (d, d)
         After the last layer.
     votes_ : CountedArcs
-        Support, ties, and arcs that were turned to avoid cycles.
+        The DAG of votes, as in the paper: support, ties, and arcs that were turned to avoid cycles. It directs every edge.
     layers_ : list of LayerRecord
     history_ : list of dict
         A row a layer.
@@ -111,6 +120,8 @@ class FedACD(Estimator):
     """
 
     adjacency_matrix_: NDArray[np.float64]
+    cpdag_: Pdag
+    causal_graph_: nx.DiGraph[str]
 
     def __init__(
         self,
@@ -304,8 +315,19 @@ class FedACD(Estimator):
     ) -> None:
         place = np.argsort(np.argsort(np.array(names, dtype=object)))
         back = np.ix_(place, place)
-        weights = np.where(outcome.arcs.matrix, np.maximum(outcome.arcs.support, outcome.arcs.support.T), 0)
-        store_graph(self, weights[back].astype(np.float64), 0.0, names)
+        dag = outcome.arcs.matrix[back]
+        self.orientation_: Orientation | None = outcome.orientation
+        if outcome.orientation is not None:
+            graph = Pdag.from_matrix(outcome.orientation.graph.matrix()[back])
+            self.orientation_ = replace(outcome.orientation, graph=graph)
+        store_cpdag(self, dag_to_cpdag(dag) if self.orientation_ is None else self.orientation_.graph, names)
+        stated = dag if self.orientation_ is None else self.cpdag_.matrix()
+        support = outcome.arcs.support[back]
+        self.adjacency_matrix_ = np.where(stated, support + support.T, 0).astype(np.float64)
+        if self.orientation_ is None:
+            self.causal_graph_ = pdag_to_networkx(Pdag.from_matrix(dag), names)
+        for i, j in np.argwhere(stated).tolist():
+            self.causal_graph_.edges[names[i], names[j]]["weight"] = float(self.adjacency_matrix_[i, j])
         store_privacy(self, reports, parts)
         self.skeleton_ = outcome.skeleton[back]
         own = np.argsort(place)

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from privfcd.algorithms.fedacd.settings import Settings
-from privfcd.algorithms.fedacd.votes import KEEP, MASKED, REMOVE, Votes
+from privfcd.algorithms.fedacd.votes import KEEP, MASKED, MOST_SURE, REMOVE, TripleVotes, Votes
 from privfcd.errors import PartyFailed
 from privfcd.federation.protocol import Empty
 
@@ -88,6 +88,37 @@ class Arcs:
             raise PartyFailed(f"{sender} sent arcs of shape {matrix.shape} and type {matrix.dtype}")
         if (matrix & ~adjacent).any() or (matrix & matrix.T).any():
             raise PartyFailed(f"{sender} sent arcs outside the skeleton, or both ways")
+
+
+@dataclass(frozen=True, eq=False)
+class Triples:
+    """To the parties: vote on the v-structures of these common edges. Answered by `VStructureVotes`."""
+
+    adjacent: Edges
+
+    def payload_bytes(self) -> int:
+        """Return one bit a pair of variables."""
+        return _pair_bytes(self.adjacent, 1)
+
+
+@dataclass(frozen=True, eq=False)
+class VStructureVotes:
+    """From a party: a vote from -100 to 100 on each unshielded triple, in the order of `unshielded_triples`."""
+
+    votes: TripleVotes
+
+    def payload_bytes(self) -> int:
+        """Return one byte a triple."""
+        return len(self.votes)
+
+    def check(self, many: int, sender: str) -> None:
+        """Raise PartyFailed unless these are votes on `many` triples."""
+        votes = np.asarray(self.votes)
+        if votes.shape != (many,) or votes.dtype != np.int8 or (np.abs(votes.astype(np.int64)) > MOST_SURE).any():
+            raise PartyFailed(
+                f"{sender} sent votes of shape {votes.shape} and type {votes.dtype} on {many} v-structures, or others than "
+                f"-{MOST_SURE} to {MOST_SURE}"
+            )
 
 
 @dataclass(frozen=True)

@@ -15,11 +15,12 @@ from privfcd.algorithms.bdeu import BDeu
 from privfcd.algorithms.constraint.block_moments import BlockMoments
 from privfcd.algorithms.constraint.fisher_z import FisherZ
 from privfcd.algorithms.constraint.g_squared import GSquared
+from privfcd.algorithms.constraint.separating_sets import separating_sets
 from privfcd.algorithms.constraint.skeleton import IndependenceTest, Skeleton, run_layer
 from privfcd.algorithms.fedacd import messages
 from privfcd.algorithms.fedacd.reference import run_reference_layer
 from privfcd.algorithms.fedacd.settings import Settings
-from privfcd.algorithms.fedacd.votes import edge_votes
+from privfcd.algorithms.fedacd.votes import edge_votes, v_structure_votes
 from privfcd.algorithms.hill_climb import hill_climb
 from privfcd.algorithms.scores import GaussianBIC, LocalScore
 from privfcd.data.contingency import ContingencyTables
@@ -61,6 +62,8 @@ class FedACDParty:
         self._terms = Terms()
         self._test: IndependenceTest | None = None
         self._score: LocalScore | None = None
+        self._separators: dict[tuple[int, int], tuple[int, ...]] = {}
+        self._arcs: NDArray[np.bool_] | None = None
         self.asked: NDArray[np.int64] | None = None
         self.silent: NDArray[np.int64] | None = None
         self.reservation: Reservation | None = None
@@ -88,6 +91,8 @@ class FedACDParty:
                 return self._vote(message)
             case messages.Orient():
                 return self._orient(message)
+            case messages.Triples():
+                return self._v_structures(message)
             case messages.Finish():
                 if self.reservation is not None:
                     self.reservation.close()
@@ -131,6 +136,7 @@ class FedACDParty:
         run(skeleton, self._test, settings.alpha, message.size)
         self.asked = skeleton.asked if self.asked is None else self.asked + skeleton.asked
         self.silent = skeleton.silent if self.silent is None else self.silent + skeleton.silent
+        self._separators |= skeleton.separators
         votes = edge_votes(message.adjacent, skeleton.adjacent, skeleton.p_values, settings.mask_rate)
         self._note(f"layer {message.size}")
         return messages.EdgeVotes(votes)
@@ -139,9 +145,19 @@ class FedACDParty:
         if self._score is None:
             raise PartyFailed(f"{self.name} was asked to orient before it was charged")
         messages.check_skeleton(message.adjacent, self._score.d, self.name)
-        climb = hill_climb(self._score, message.adjacent)
+        self._arcs = hill_climb(self._score, message.adjacent).matrix()
         self._note("orientation")
-        return messages.Arcs(climb.matrix())
+        return messages.Arcs(self._arcs)
+
+    def _v_structures(self, message: messages.Triples) -> messages.VStructureVotes:
+        settings = self._agreed()
+        if self._test is None or self._arcs is None:
+            raise PartyFailed(f"{self.name} was asked for v-structures before it was asked to orient")
+        messages.check_skeleton(message.adjacent, self._test.d, self.name)
+        shares = separating_sets(message.adjacent, self._test, settings.alpha, settings.largest)
+        votes = v_structure_votes(message.adjacent, self._arcs, self._separators, shares)
+        self._note("v-structures")
+        return messages.VStructureVotes(votes)
 
     def _counts(self, query: ContingencyTables) -> Array:
         source = self._source

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from privfcd import checks
 from privfcd.algorithms.constraint.skeleton import check_levels as check_test_levels
 
-VARIANTS = ("stable", "reference")
+VARIANTS = ("stable", "paper", "reference")
 
 
 @dataclass(frozen=True)
@@ -22,6 +22,11 @@ class Settings:
     per_cell: float
     sample_size: float
     levels: tuple[int, ...] | None
+
+    @property
+    def as_published(self) -> bool:
+        """Whether the paper's rules hold: an edge that all parties mask stays, and the arcs' votes make a DAG."""
+        return self.variant != "stable"
 
     def __post_init__(self) -> None:
         checks.count("largest", self.largest, least=0)

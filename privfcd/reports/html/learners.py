@@ -37,7 +37,7 @@ def weight_words(model: Any) -> str:
     if not any("weight" in data for *_, data in model.causal_graph_.edges(data=True)):
         return ""
     if type(model).__name__ == "FedACD":
-        return "The weight counts voters: how many of them had the edge in the direction that more of them gave it."
+        return "The weight counts voters: how many of them had the edge in their graphs, whichever its direction."
     return (
         "The weight is the change of the effect for one unit more of the cause, the effect's other causes held fixed, in "
         "the columns' units as the learner saw them."
@@ -50,8 +50,8 @@ def weight_name(model: Any) -> str:
 
 
 def direction_words(model: Any) -> str:
-    """Return what is to be known of the directions of a graph without undirected edges that stands for its whole class."""
-    if type(model).__name__ != "FedACD" or not model.causal_graph_.number_of_edges():
+    """Return what is to be known of the directions of a DAG of votes (`FedACD` by the paper's rules)."""
+    if getattr(model, "orientation_", model) is not None or not model.causal_graph_.number_of_edges():
         return ""
     return (
         "Read the skeleton first: which pairs are joined. Graphs of one equivalence class fit equally well, so that an "

@@ -35,6 +35,8 @@ KINDS: dict[str, dict[str, Any]] = {
 }
 PRIVATE = "20/40 one model"
 """The data of the private continuous runs: linear Gaussian, as fits one model for all."""
+SUMS = "chain of sums"
+"""Four columns: a coin, and the column before with another coin."""
 WAYS = ("moments", "trusted sum", "noisy votes")
 
 
@@ -108,7 +110,7 @@ def plan_rates(seeds: Sequence[int], quick: bool) -> list[Job]:
 
 def plan_directions(seeds: Sequence[int], quick: bool) -> list[Job]:
     """Return runs by the paper's rules, whose result is a DAG, and by ours, which leave open what data cannot tell."""
-    names = ("child",) if quick else (*NETWORKS, PRIVATE, "20/40 own mechanisms")
+    names = (SUMS, "child") if quick else (SUMS, *NETWORKS, PRIVATE, "20/40 own mechanisms")
     return [
         Job(name, many, 0.6 if many > 1 else 0.0, seed, variant=variant)
         for name in names
@@ -143,6 +145,9 @@ def data_of(
         rows = network.sample(ROWS, job.seed)
         truth = network.adjacency.astype(np.float64)
         return truth, np.array_split(rows, job.parties), network.columns, network.levels
+    if job.data == SUMS:
+        rows = np.random.default_rng(job.seed).integers(0, 2, (3000, 4)).cumsum(axis=1).astype(np.float64)
+        return np.eye(4, k=1), np.array_split(rows, job.parties), tuple("abcd"), (2, 3, 4, 5)
     size, _, kind = job.data.partition(" ")
     d, edges = SIZES[size]
     options: dict[str, Any] = {"alike": True, "noise_sd": (1.0, 1.0)} if job.data == PRIVATE else KINDS[kind]

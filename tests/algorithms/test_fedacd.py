@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from scipy.stats import binom
 
 from benchmarks.fedacd import check_against_authors
-from benchmarks.fedacd_runs import skeleton_f1
+from benchmarks.fedacd_runs import SUMS, Job, data_of, skeleton_f1
 from benchmarks.paper.output import Sink
 from privfcd import FedACD, PrivateTable
 from privfcd.algorithms.constraint import FisherZ
@@ -203,10 +203,6 @@ def test_a_run_is_its_layers_by_hand() -> None:
     assert len(model.layers_) == len(model.history_) and model.history_[-1]["edges"] == adjacent.sum() // 2
 
 
-def chain_of_sums(n: int, seed: int) -> np.ndarray:
-    return np.random.default_rng(seed).integers(0, 2, (n, 4)).cumsum(axis=1).astype(float)
-
-
 @pytest.mark.parametrize("parties", [1, 2, 4])
 def test_several_parties_invent_no_edges_on_a_chain_of_sums(parties: int) -> None:
     """Two parties, each of which masks two of three removals, mask one in common: an edge that nobody found stayed.
@@ -215,7 +211,7 @@ def test_several_parties_invent_no_edges_on_a_chain_of_sums(parties: int) -> Non
     """
     chain, false = {("a", "b"), ("b", "c"), ("c", "d")}, {"paper": 0, "stable": 0}
     for seed in range(10):
-        parts = tables_of(np.array_split(chain_of_sums(2000, seed), parties), tuple("abcd"))
+        parts = tables_of(data_of(Job(SUMS, parties, 0.6, seed))[1], tuple("abcd"))
         for variant in false:
             edges = FedACD((2, 3, 4, 5), variant=variant).fit(parts).causal_graph_.edges
             pairs = {tuple(sorted(edge)) for edge in edges}

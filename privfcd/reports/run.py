@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import math
+import platform
 from collections.abc import Iterable, Sequence
+from importlib.metadata import PackageNotFoundError, version
 from typing import TYPE_CHECKING, Any
 
 from privfcd.algorithms.results import missing_promises
@@ -19,6 +21,20 @@ if TYPE_CHECKING:
 HERE, BEFORE, ELSEWHERE = "in this run", "when the moments were released", "at the parties"
 """Where what a model used was paid for, and its reports are."""
 NOWHERE = "nowhere: the moments were exact"
+_COMPUTED_WITH = ("numpy", "scipy", "dp-accounting", "networkx")
+
+
+def versions() -> dict[str, str]:
+    """Return the versions of privfcd, Python and the packages that a run is computed with, by name."""
+    from privfcd import __version__
+
+    found = {"privfcd": __version__, "Python": platform.python_version()}
+    for package in _COMPUTED_WITH:
+        try:
+            found[package] = version(package)
+        except PackageNotFoundError:  # installed in a way that leaves no record
+            found[package] = "unknown"
+    return found
 
 
 def run_summary(model: Any, seconds: float, target: nx.DiGraph[str] | None = None) -> dict[str, Any]:
@@ -58,6 +74,7 @@ def run_summary(model: Any, seconds: float, target: nx.DiGraph[str] | None = Non
         "history": getattr(model, "history_", []),
         "bytes": getattr(model, "bytes_exchanged_", None),
         "seconds": seconds,
+        "versions": versions(),
     }
 
 
@@ -126,7 +143,7 @@ def vars_of_metrics(metrics: GraphMetrics) -> dict[str, Any]:
 
 
 def privacy_text(model: Any) -> str:
-    """Return the privacy report of every party, in words.
+    """Return the privacy report of every party, in words, and the versions of what computed it.
 
     Parameters
     ----------
@@ -140,7 +157,8 @@ def privacy_text(model: Any) -> str:
         parts = ["This run has no privacy report of its own: it charged nothing, and was learnt from given moments."]
     elif not reports:
         parts = [f"This run has no privacy report of its own: what it used was paid for {paid}."]
-    return "\n\n\n".join(["NOT ALL ARE PROTECTED. " + " ".join(missing)] * bool(missing) + parts) + "\n"
+    made_with = f"Computed with {', '.join(f'{name} {number}' for name, number in versions().items())}."
+    return "\n\n\n".join(["NOT ALL ARE PROTECTED. " + " ".join(missing)] * bool(missing) + parts + [made_with]) + "\n"
 
 
 def _plain(value: Any) -> Any:

@@ -6,12 +6,14 @@ import re
 import shutil
 import sys
 import tarfile
+import tomllib
 import zipfile
 from email.parser import Parser
 from pathlib import Path
 from typing import Any
 
 import pytest
+from packaging.requirements import Requirement
 
 import privfcd
 
@@ -77,7 +79,7 @@ def test_the_sdist_builds_the_same_wheel(built: Path, newcomer: Any, tmp_path: P
         f"cd {source} && PYTHONPATH={newcomer.folder.parent}/tools {newcomer.folder}/.venv/bin/python -m hatchling build"
         " -t wheel -d ../wheel"
     )
-    assert contents(wheel_in(tmp_path / "wheel")) == contents(wheel_in(built))
+    assert wheel_in(tmp_path / "wheel").read_bytes() == wheel_in(built).read_bytes(), "built twice, and not the same bytes"
     assert not any(name.startswith("benchmarks") for name in contents(wheel_in(built)))
     for needed in (
         "pyproject.toml",
@@ -91,6 +93,22 @@ def test_the_sdist_builds_the_same_wheel(built: Path, newcomer: Any, tmp_path: P
     pages = {path.name for path in ROOT.glob("*.md")} | {path.name for path in ROOT.glob("*.cff")}
     assert pages <= names, f"the sdist lacks {sorted(pages - names)}"
     assert {f"docs/notebooks/{path.name}" for path in (ROOT / "docs" / "notebooks").glob("*.ipynb")} <= names
+
+
+def test_the_lock_file_holds_what_pyproject_asks_for() -> None:
+    """Each requirement, and those of the extras that it says, in a version that fits, with hashes, from no named place."""
+    text = (ROOT / "requirements-lock.txt").read_text(encoding="utf-8")
+    extras = re.findall(r"--extra (\w+)", text.splitlines()[1])
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    wanted = [*project["dependencies"], *(line for extra in extras for line in project["optional-dependencies"][extra])]
+    locked: dict[str, list[str]] = {}
+    for entry in re.split(r"\n(?=\w)", text):
+        if found := re.match(r"([\w.-]+)==(\S+)", entry):
+            locked.setdefault(found[1], []).append(found[2])
+            assert "--hash=sha256:" in entry, found[1]
+    for requirement in map(Requirement, wanted):
+        assert all(number in requirement.specifier for number in locked[requirement.name.replace("_", "-")]), requirement
+    assert "://" not in text
 
 
 def with_uv(newcomer: Any, no_network: re.Pattern[str], line: str) -> str:

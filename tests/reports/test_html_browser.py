@@ -81,7 +81,7 @@ def pages(sparse: Any, hostile: Any, truth: Any, tmp_path_factory: pytest.TempPa
     bare = copy.copy(hostile)
     bare.privacy_report_, bare.paid_before_ = None, True
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("privfcd.reports.html.context.versions", lambda: [("privfcd", "0.0"), ("Python", "3.0")])
+        patch.setattr("privfcd.reports.html.context.versions", lambda: {"privfcd": "0.0", "Python": "3.0"})
         texts = {
             "fixed": report_html(
                 sparse,

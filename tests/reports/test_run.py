@@ -49,6 +49,15 @@ def test_the_summary_is_json_and_says_what_the_model_says(budget: pf.Budget | No
     assert again["parameters"]["rounds"] == 10 and run_summary(model, 1.0)["against_target"] is None
 
 
+def test_text_page_and_json_name_the_versions_that_computed_them() -> None:
+    model = fitted(None)
+    known = run_summary(model, 1.0)["versions"]
+    assert list(known) == ["privfcd", "Python", "numpy", "scipy", "dp-accounting", "networkx"]
+    assert known["privfcd"] == pf.__version__ and known["numpy"] == np.__version__
+    for text in (privacy_text(model), pf.report_html(model)):
+        assert all(number in text for number in known.values())
+
+
 def test_what_was_dropped_for_cycles_is_named() -> None:
     model = fitted(None)
     from privfcd.graphs.dag import project_to_dag

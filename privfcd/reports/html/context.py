@@ -25,8 +25,8 @@ from privfcd.reports.html.charts import charts
 from privfcd.reports.html.costs import cost_groups, standings
 from privfcd.reports.html.edges import against, edge_rows
 from privfcd.reports.html.promise import OPEN, SIMULATED, Promise, kind_of, loose_delta, promises
-from privfcd.reports.html.settings_used import dropped, parameters, python_lines, repeatable, seeds, versions
-from privfcd.reports.run import BEFORE, HERE, graph_edges, notes_of, only_exact, reports_of, where_paid
+from privfcd.reports.html.settings_used import dropped, parameters, python_lines, repeatable, seeds
+from privfcd.reports.run import BEFORE, HERE, graph_edges, notes_of, only_exact, reports_of, versions, where_paid
 
 if TYPE_CHECKING:
     import networkx as nx
@@ -135,7 +135,7 @@ def context(
         "lines": python_lines(model, () if paid == BEFORE else reports),
         "seeds": seeds(reports),
         "repeatable": repeatable(reports),
-        "versions": versions(),
+        "versions": list(versions().items()),
     }
 
 

@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import inspect
-import platform
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
-from importlib.metadata import PackageNotFoundError, version
 from typing import Any
 
 from privfcd.accounting.privacy_report import PrivacyReport
@@ -17,7 +15,6 @@ from privfcd.reports.html.wording import printable, value_text
 
 _MOST_DROPPED = 40
 _SEED = re.compile(r"simulated \(seed (\d+)\)")
-_PACKAGES = ("numpy", "scipy", "dp-accounting", "networkx")
 
 
 @dataclass(frozen=True)
@@ -71,19 +68,6 @@ def dropped(model: Any) -> Dropped | None:
     ]
     threshold = value_text(model.fitted_params().get("threshold"))
     return Dropped(threshold, len(named[0]), named[0][::-1][:_MOST_DROPPED], named[1])
-
-
-def versions() -> list[tuple[str, str]]:
-    """Return what the page was made with."""
-    import privfcd
-
-    found = [("privfcd", privfcd.__version__), ("Python", platform.python_version())]
-    for package in _PACKAGES:
-        try:
-            found.append((package, version(package)))
-        except PackageNotFoundError:  # installed in a way that leaves no record
-            found.append((package, "unknown"))
-    return found
 
 
 def python_lines(model: Any, reports: Sequence[PrivacyReport]) -> str:

@@ -96,6 +96,7 @@ _HOMES = {
     "errors": [
         "BudgetExceeded",
         "ConvergenceFailure",
+        "CopiedBudget",
         "InvalidParameter",
         "InvalidTable",
         "LedgerCorrupt",
@@ -156,6 +157,7 @@ if TYPE_CHECKING:
     from privfcd.drawing import graph_svg as graph_svg
     from privfcd.errors import BudgetExceeded as BudgetExceeded
     from privfcd.errors import ConvergenceFailure as ConvergenceFailure
+    from privfcd.errors import CopiedBudget as CopiedBudget
     from privfcd.errors import InvalidParameter as InvalidParameter
     from privfcd.errors import InvalidTable as InvalidTable
     from privfcd.errors import LedgerCorrupt as LedgerCorrupt

@@ -23,6 +23,10 @@ class BudgetExceeded(PrivfcdError):
     """A charge does not fit what is left; nothing was read and nothing was recorded as spent."""
 
 
+class CopiedBudget(PrivfcdError):
+    """A budget in memory was forked, pickled or copied; the copy grants nothing."""
+
+
 class LedgerCorrupt(PrivfcdError):
     """A stored ledger is damaged or was changed by something else."""
 

@@ -7,7 +7,10 @@ import json
 import re
 from collections.abc import Iterable, Sequence
 
-_UNWRITABLE = re.compile("[^\t\n\r -~\xa0-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]|[\u2028-\u202e\u2066-\u2069]")
+_UNWRITABLE = re.compile(
+    "[^\t\n\r -~\xa0-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]"  # what XML cannot carry, and control characters
+    "|[\xad\u061c\u200b\u200e\u200f\u2028-\u202e\u2060-\u206f\ufeff\ufff9-\ufffb\U000e0000-\U000e007f]"  # not seen, or turn
+)
 
 
 def escape(value: object) -> str:
@@ -76,3 +79,25 @@ def folded(summary: object, content: str) -> str:
 def card(heading: object, *content: str) -> str:
     """Return one object's HTML: a heading, then parts that are markup already."""
     return f"<div><p><strong>{escape(heading)}</strong></p>{''.join(content)}</div>"
+
+
+_FORMULA = re.compile("'?[=+\\-@\t\r\n\uff1d\uff0b\uff0d\uff20]")
+
+
+def csv_cell(value: object) -> object:
+    """Return a cell for a CSV file: a text that a spreadsheet would take for a formula gets an apostrophe before it.
+
+    Numbers stay as they are, as numbers or as text. See OWASP, "CSV Injection". `csv_text` is the way back.
+    """
+    if not isinstance(value, str) or not _FORMULA.match(value):
+        return value
+    try:
+        float(value)
+    except ValueError:
+        return f"'{value}"
+    return value
+
+
+def csv_text(cell: str) -> str:
+    """Return the text that `csv_cell` wrote as `cell`."""
+    return cell[1:] if cell.startswith("'") and _FORMULA.match(cell[1:]) else cell

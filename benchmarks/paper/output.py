@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 from benchmarks.common import SeedList, cores, run_parallel, spread
 from benchmarks.paper.experiments import Experiment, Outcome, run_experiment
 from privfcd.cli.output import check_writable, console, print_json
+from privfcd.markup import csv_cell
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 
@@ -143,4 +144,4 @@ def write_csv(path: Path, rows: Sequence[Mapping[str, Any]]) -> None:
     with path.open("w", newline="", encoding="utf-8") as file:
         writer = csv.DictWriter(file, list(rows[0]))
         writer.writeheader()
-        writer.writerows(rows)
+        writer.writerows({key: csv_cell(cell) for key, cell in row.items()} for row in rows)

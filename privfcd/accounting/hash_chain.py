@@ -16,7 +16,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from typing import Any
 
-from privfcd.accounting.journal_rules import Balances, Entry
+from privfcd.accounting.journal import Balances, Entry
 
 
 @dataclass(frozen=True)

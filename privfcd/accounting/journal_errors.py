@@ -33,6 +33,18 @@ class NewerLedger(LedgerUnavailable):
     """The ledger was written by a newer version of this library."""
 
 
+class OldLedger(LedgerUnavailable):
+    """The ledger has the format of an older version: `privfcd ledger upgrade` brings it up to date."""
+
+
+class SeveralNames(LedgerUnavailable):
+    """The file can be reached by several names, each with logs of its own: a hard link, or a mount of the file alone."""
+
+
+class NotAdopted(LedgerReadOnly):
+    """The file that holds the ledger's head is missing: it can be read, and charged after `privfcd ledger adopt`."""
+
+
 class ForeignFile(LedgerCorrupt):
     """The file is not a privfcd ledger."""
 
@@ -47,6 +59,10 @@ class EditedLedger(LedgerCorrupt):
 
 class ReplacedLedger(LedgerCorrupt):
     """The file was removed or replaced while it was in use."""
+
+
+class ShortenedLedger(EditedLedger):
+    """The chain ends before, or differs from, the last entry that was recorded: an old copy, or entries were cut off."""
 
 
 class BudgetMismatch(InvalidParameter):

@@ -9,23 +9,22 @@ from __future__ import annotations
 import hashlib
 import sqlite3
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from privfcd.accounting.hash_chain import COLUMNS, Record, entry_hash, genesis
-from privfcd.accounting.journal_errors import EditedLedger
-from privfcd.accounting.journal_rules import Balances, now
+from privfcd.accounting.journal import Balances, Entry, now
+from privfcd.accounting.journal_errors import EditedLedger, ShortenedLedger
+from privfcd.accounting.journal_head import Head
 from privfcd.accounting.journal_schema import fixed_width
 
 _SELECT = f"SELECT {', '.join(COLUMNS)} FROM entries"
 _INSERT = f"INSERT INTO entries ({', '.join(COLUMNS)}) VALUES ({', '.join('?' * len(COLUMNS))})"
 
 
-@dataclass(frozen=True)
 class Rows:
-    """A ledger's rows through one connection.
+    """A ledger's rows through one connection: the `Store` of a `SqliteJournal`.
 
-    Attributes
+    Parameters
     ----------
     connection : sqlite3.Connection
         Within a transaction, where several reads must agree or something is written.
@@ -33,21 +32,55 @@ class Rows:
         The ledger's id.
     path : str
         The file, for messages.
+
+    Attributes
+    ----------
+    written : Record or None
+        The last entry that was written.
     """
 
-    connection: sqlite3.Connection
-    ledger: str
-    path: str
+    def __init__(self, connection: sqlite3.Connection, ledger: str, path: str) -> None:
+        self.connection, self.ledger, self.path = connection, ledger, path
+        self.written: Record | None = None
 
     def tail(self) -> Record | None:
         """Return the ledger's last entry."""
         return self._one(f"{_SELECT} ORDER BY number DESC LIMIT 1")
 
+    def newest(self) -> Head:
+        """Return the head that stands for all entries."""
+        tail = self.tail()
+        return Head(self.ledger, 0, genesis(self.ledger)) if tail is None else Head(self.ledger, tail.number, tail.hash)
+
+    def head(self, scope: str | None) -> str:
+        """See `Journal.head`: `number:hash`, of the genesis as number 0 where there is no entry."""
+        last = None if scope is None else self.last(scope)
+        if scope is None:
+            return str(self.newest())
+        return f"0:{genesis(self.ledger)}" if last is None else last.head()
+
+    def check_holds(self, head: Head, where: str) -> None:
+        """Raise ShortenedLedger unless `head`, which was found `where`, is of an entry of this chain."""
+        if head.ledger != self.ledger:
+            raise ShortenedLedger(
+                f"{where} is of another ledger than {self.path}: one of the two files was put in place"
+            )
+        query = "SELECT hash FROM entries WHERE number = ?"
+        row = self.connection.execute(query, (head.number,)).fetchone() if head.number else (genesis(self.ledger),)
+        if row is None or row[0] != head.hash:
+            newest = self.connection.execute("SELECT max(number) FROM entries").fetchone()[0] or 0
+            what = f"it ends with entry {newest}" if row is None else "it has another one"
+            raise ShortenedLedger(
+                f"{self.path} does not hold entry {head.number} any more, which {where} names: {what}. Entries were cut "
+                "off, or an old copy was put back. Nothing was granted. Put the newest copy back, or make a ledger "
+                "from an export: `privfcd ledger restore`"
+            )
+
     def last(self, scope: str) -> Record | None:
         """Return a scope's last entry."""
         return self._one(f"{_SELECT} WHERE scope = ? ORDER BY sequence DESC LIMIT 1", scope)
 
-    def entry(self, scope: str, sequence: int) -> Record | None:
+    def find(self, scope: str, sequence: int) -> Record | None:
         """Return one entry of a scope."""
         return self._one(f"{_SELECT} WHERE scope = ? AND sequence = ?", scope, sequence)
 
@@ -55,11 +88,6 @@ class Rows:
         """Return up to `count` entries after the one with this number, oldest first, their hashes unchecked."""
         query = f"{_SELECT} WHERE number > ? ORDER BY number LIMIT ?"
         return [self._decoded(row) for row in self.connection.execute(query, (number, count)).fetchall()]
-
-    def of_scope(self, scope: str) -> list[Record]:
-        """Return a scope's entries, oldest first, its opening left out, their hashes unchecked."""
-        query = f"{_SELECT} WHERE scope = ? AND sequence > 0 ORDER BY sequence"
-        return [self._decoded(row) for row in self.connection.execute(query, (scope,)).fetchall()]
 
     def charges(self, scope: str, count: int) -> tuple[list[tuple[Record, Record | None]], int]:
         """Return a scope's last `count` charges, oldest first, each with the closing of its reservation; and how many there
@@ -77,7 +105,7 @@ class Rows:
 
     def declared(self, scope: str) -> dict[str, int] | None:
         """Return the caps that a scope was opened with; None if it was not."""
-        record = self.entry(scope, 0)
+        record = self.find(scope, 0)
         if record is None:
             return None
         return {account: cap for account, (_, cap) in record.balances.items() if cap is not None}
@@ -124,7 +152,21 @@ class Rows:
             raise EditedLedger(f"{self.path}: the stored answer to request {request!r} of {scope!r} was changed")
         return bytes(row[0])
 
-    def append(
+    def listed(self, scope: str) -> tuple[Entry, ...]:
+        """Return a scope's entries, oldest first, its opening left out, their hashes unchecked."""
+        query = f"{_SELECT} WHERE scope = ? AND sequence > 0 ORDER BY sequence"
+        return tuple(self._decoded(row).entry() for row in self.connection.execute(query, (scope,)).fetchall())
+
+    def scopes_of_rows(self, fingerprint: str) -> list[str]:
+        """Return the names under which rows are known, sorted."""
+        query = "SELECT scope FROM known_rows WHERE fingerprint = ? ORDER BY scope"
+        return [name for (name,) in self.connection.execute(query, (fingerprint,)).fetchall()]
+
+    def remember_rows(self, fingerprint: str, scope: str) -> None:
+        """Remember that a scope has these rows."""
+        self.connection.execute("INSERT INTO known_rows VALUES (?, ?) ON CONFLICT DO NOTHING", (fingerprint, scope))
+
+    def write(
         self,
         scope: str,
         kind: str,
@@ -134,12 +176,9 @@ class Rows:
         changed: Balances,
         request: str = "",
         reference: int = 0,
-        digest: str = "",
-    ) -> Record:
-        """Write the next entry and the balances that it changes.
-
-        Its time is never before that of the entry before it.
-        """
+        answer: bytes | None = None,
+    ) -> Entry:
+        """Write the next entry, the balances that it changes, and the answer that it stores."""
         tail, last = self.tail(), self.last(scope)
         record = Record(
             number=1 if tail is None else tail.number + 1,
@@ -150,23 +189,27 @@ class Rows:
             event=event,
             spent=dict(spent),
             balances={**self.agreed_balance(scope), **changed},
-            time=now() if tail is None else max(now(), tail.time),
+            time=now(),
             request=request,
             reference=reference,
-            digest=digest,
+            digest="" if answer is None else hashlib.sha256(answer).hexdigest(),
         ).chained(genesis(self.ledger) if tail is None else tail.hash)
+        self.insert(record)
+        if answer is not None:
+            values = (scope, request, record.number, answer)
+            self.connection.execute("INSERT INTO answers VALUES (?, ?, ?, ?)", values)
+        return record.entry()
+
+    def insert(self, record: Record) -> None:
+        """Write an entry as it is, and the balances of its scope that it leaves."""
         self.connection.execute(_INSERT, record.row())
-        for account, (total, cap) in changed.items():
+        for account, (total, cap) in record.balances.items():
             self.connection.execute(
-                "INSERT INTO accounts VALUES (?, ?, ?, ?) ON CONFLICT DO UPDATE SET spent = excluded.spent",
-                (
-                    scope,
-                    account,
-                    fixed_width(f"total of {account!r}", total),
-                    None if cap is None else fixed_width(f"cap of {account!r}", cap),
-                ),
+                "INSERT INTO accounts VALUES (?, ?, ?, ?) ON CONFLICT DO UPDATE SET spent = excluded.spent "
+                "WHERE spent <> excluded.spent",
+                (record.scope, account, fixed_width(total), None if cap is None else fixed_width(cap)),
             )
-        return record
+        self.written = record
 
     def _one(self, query: str, *parameters: Any) -> Record | None:
         """Return the entry that a query finds, or raise EditedLedger unless its hash is that of its content."""

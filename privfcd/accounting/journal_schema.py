@@ -10,14 +10,15 @@ from __future__ import annotations
 import re
 import secrets
 import sqlite3
+from collections.abc import Mapping
 
-from privfcd import checks
-from privfcd.accounting.journal_errors import EditedLedger, ForeignFile, LedgerUnavailable, NewerLedger
+from privfcd.accounting.journal import WIDTH
+from privfcd.accounting.journal_errors import EditedLedger, ForeignFile, LedgerUnavailable, NewerLedger, OldLedger
 
-SCHEMA_VERSION = 1
+SCHEMA_VERSION = 2
+"""Version 1 kept a write-ahead log, and no head beside the file; its tables were the same."""
 APPLICATION_ID = 0x50464344  # "PFCD"
 PAGE_SIZE = 4096
-WIDTH = 60
 LEAST_SQLITE = (3, 37, 0)  # STRICT tables
 
 _DIGITS = f"length({{0}}) = {WIDTH} AND {{0}} NOT GLOB '*[^0-9]*'"
@@ -74,10 +75,8 @@ TABLES = {
 }
 
 
-def fixed_width(name: str, units: int) -> str:
-    """Return an amount as the tables hold it, or raise InvalidParameter: none that is stored reaches 10³⁶."""
-    if units >= 10**WIDTH:
-        raise checks.refuse(name, units, f"below 10^{WIDTH} units in a stored ledger")
+def fixed_width(units: int) -> str:
+    """Return an amount, which is below 10^WIDTH, as the tables hold it."""
     return str(units).zfill(WIDTH)
 
 
@@ -88,32 +87,29 @@ def check_sqlite() -> None:
         raise LedgerUnavailable(f"a stored ledger needs SQLite {needed} or later, got {sqlite3.sqlite_version}")
 
 
-def write_schema(connection: sqlite3.Connection, created: str) -> None:
-    """Make an empty database a ledger without entries."""
-    connection.execute(f"PRAGMA page_size = {PAGE_SIZE}")
-    connection.execute("PRAGMA journal_mode = WAL")
-    connection.execute("PRAGMA synchronous = FULL")
-    connection.execute("BEGIN IMMEDIATE")
+def write_schema(connection: sqlite3.Connection, settings: Mapping[str, str]) -> None:
+    """Make an empty database a ledger without entries, within the transaction that the caller has begun."""
     connection.execute(f"PRAGMA application_id = {APPLICATION_ID}")
     connection.execute(f"PRAGMA user_version = {SCHEMA_VERSION}")
     for statement in TABLES.values():
         connection.execute(statement)
-    settings = {"ledger": secrets.token_hex(16), "created": created, "row key": secrets.token_hex(32)}
     connection.executemany("INSERT INTO settings VALUES (?, ?)", settings.items())
-    connection.execute("COMMIT")
 
 
-def check_schema(connection: sqlite3.Connection, path: str) -> None:
-    """Raise unless the database is a ledger of this version, its tables defined as they were made.
+def new_settings(created: str) -> dict[str, str]:
+    """Return the settings of a new ledger: its id, when it was made, and the key of its fingerprints of rows."""
+    return {"ledger": secrets.token_hex(16), "created": created, "row key": secrets.token_hex(32), "restored": "0"}
+
+
+def check_version(connection: sqlite3.Connection, path: str, accepted: tuple[int, ...] = (SCHEMA_VERSION,)) -> int:
+    """Return the version of a ledger's format.
 
     Raises
     ------
     ForeignFile
         Its application id is not that of a ledger.
-    NewerLedger
-        A later version wrote it.
-    EditedLedger
-        The definitions were changed.
+    NewerLedger, OldLedger
+        Another version wrote it, and it is not one of `accepted`.
     """
     (application,) = connection.execute("PRAGMA application_id").fetchone()
     (version,) = connection.execute("PRAGMA user_version").fetchone()
@@ -123,15 +119,31 @@ def check_schema(connection: sqlite3.Connection, path: str) -> None:
         raise NewerLedger(
             f"{path} has ledger schema {version}, this version of privfcd knows up to {SCHEMA_VERSION}: update privfcd"
         )
+    if version not in accepted:
+        raise OldLedger(
+            f"{path} has the format of an older privfcd (schema {version}). Run `privfcd ledger upgrade {path}`: what is "
+            "spent stays spent"
+        )
+    return int(version)
+
+
+def check_schema(connection: sqlite3.Connection, path: str) -> None:
+    """Raise EditedLedger unless the tables are defined as they were made."""
     stored = dict(connection.execute("SELECT name, sql FROM sqlite_master WHERE sql IS NOT NULL"))
-    wrong = sorted(name for name in stored.keys() | TABLES.keys() if stored.get(name) != TABLES.get(name))
+    wrong = sorted(map(str, (name for name in stored.keys() | TABLES.keys() if stored.get(name) != TABLES.get(name))))
     if wrong:
         raise EditedLedger(f"{path}: the definitions of {', '.join(wrong)} are not those that the ledger was made with")
 
 
-def settings_of(connection: sqlite3.Connection, path: str) -> dict[str, str]:
-    """Return the ledger's id, time of creation and row key, or raise EditedLedger."""
+def settings_of(connection: sqlite3.Connection, path: str, version: int = SCHEMA_VERSION) -> dict[str, str]:
+    """Return the ledger's settings, or raise EditedLedger.
+
+    They are `ledger` (its id), `created`, `row key`, and `restored`: the number of the last entry that came from an export.
+    """
     settings = dict(connection.execute("SELECT name, value FROM settings"))
-    if settings.keys() != {"ledger", "created", "row key"} or not re.fullmatch("[0-9a-f]{64}", settings["row key"]):
+    if version == 1:
+        settings.setdefault("restored", "0")
+    patterns = {"ledger": "[0-9a-f]{32}", "created": ".+", "row key": "[0-9a-f]{64}", "restored": "[0-9]{1,18}"}
+    if settings.keys() != patterns.keys() or not all(re.fullmatch(patterns[name], settings[name]) for name in patterns):
         raise EditedLedger(f"{path}: the table of settings was changed")
     return settings

@@ -6,9 +6,10 @@
 from __future__ import annotations
 
 import contextlib
+import itertools
 import json
 import os
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -17,18 +18,17 @@ from privfcd import checks
 from privfcd.accounting import journal_files as files
 from privfcd.accounting.budget import Budget
 from privfcd.accounting.hash_chain import Record, canonical, genesis
-from privfcd.accounting.journal import MemoryJournal
+from privfcd.accounting.journal import MemoryJournal, text
+from privfcd.accounting.journal_head import head_path, read_head
 from privfcd.accounting.journal_rows import Rows
-from privfcd.accounting.journal_rules import text, units_text
 from privfcd.accounting.journal_schema import SCHEMA_VERSION, check_schema, settings_of
 from privfcd.accounting.ledger import Ledger, caps_of
-from privfcd.accounting.replay import Replay
+from privfcd.accounting.replay import CHUNK, Replay
 from privfcd.accounting.sqlite_journal import SqliteJournal
-from privfcd.accounting.units import units_to_float
+from privfcd.accounting.units import units_text, units_to_float
 from privfcd.errors import InvalidParameter, LedgerCorrupt
 
-_CHUNK = 1000
-_MOST_PROBLEMS = 50
+_MOST_LINES = 50
 _RUNS = 20
 
 
@@ -45,13 +45,17 @@ class Verification:
     problems : tuple of str
         What is wrong, each with the entry or the account; empty if nothing is.
     notes : tuple of str
-        What was paid and not finished: reservations that were never closed, requests that were never answered.
+        What was paid and not finished: reservations that were never closed, requests that were never answered. And where
+        the clock went back, or the file that names the last entry is missing. The first 50.
+    unfinished : int
+        How many were paid and not finished, in all.
     """
 
     entries: int
     head: str
     problems: tuple[str, ...]
     notes: tuple[str, ...]
+    unfinished: int = 0
 
     @property
     def ok(self) -> bool:
@@ -146,7 +150,8 @@ def show(path: str | os.PathLike[str]) -> dict[str, Any]:
         `path`, `ledger` (id), `created`, `schema`, `entries`, `head`, and `data_sets`: for each name `entries`, `head`,
         `opened`, `last` (times), `accounts` (`spent`, `cap` and `left` as numbers, `spent_exact` and `cap_exact` as
         text), `unfinished` (reservations never closed) and `unanswered` (requests paid and never answered), each with its
-        `number` in the file, as heads have it, and its `sequence` in the data set. `runs` are the last charges, oldest
+        `number` in the file, as heads have it, and its `sequence` in the data set: the last 20 of each, oldest first, and
+        `more_unfinished` and `more_unanswered` before them. `runs` are the last charges, oldest
         first: `number`, `time`, `label`, `spent` (numbers by account, less what went back at the end) and `state`
         ("settled", or "open": a reservation that was never closed); `more_runs` counts those before them.
     """
@@ -178,23 +183,40 @@ def verify(path: str | os.PathLike[str], head: str | None = None) -> Verificatio
     LedgerUnavailable
         The file is missing, cannot be read, or is from a newer version. Damage is reported, not raised.
     """
-    replay = None
+    replay, place = None, Path(os.path.realpath(path))
     try:
-        with _reading(path) as (rows, settings):
-            replay = Replay(settings["ledger"], head)
+        with _reading(place) as (rows, settings):
+            replay = Replay(settings["ledger"], head, int(settings["restored"]))
+            beside, notes = None, []
+            try:
+                beside = read_head(place)
+            except LedgerCorrupt as error:
+                replay.problems.append(str(error))
+            except PermissionError:
+                notes.append(f"{head_path(place)}, which names the last entry, cannot be read by this user")
+            else:
+                if beside is None and rows.tail() is not None:
+                    notes.append(
+                        f"{head_path(place)} is missing, which names the last entry: whether newer ones were cut off "
+                        f"cannot be known. Nothing is granted until `privfcd ledger adopt {place}`"
+                    )
             for (problem,) in rows.connection.execute("PRAGMA integrity_check(10)").fetchall():
                 if problem != "ok":
                     replay.problems.append(f"SQLite finds: {problem}")
-            while chunk := rows.after(replay.number, _CHUNK):
-                for record in chunk:
-                    replay.add(record)
+            while True:  # a reader that held the file for long would keep writers waiting
+                rows.connection.execute("ROLLBACK")
+                rows.connection.execute("BEGIN")
+                if replay.add_all(rows, CHUNK):
+                    break
             replay.finish()
-            _compare_tables(rows, replay)
+            replay.compare(rows)
+            if beside is not None:
+                rows.check_holds(beside, str(head_path(place)))
     except LedgerCorrupt as error:
         if replay is None:
             return Verification(0, "", (str(error),), ())
         replay.problems.append(str(error))
-    return _verdict(replay)
+    return _verdict(replay, notes)
 
 
 def verify_export(lines: Iterable[str], head: str | None = None) -> Verification:
@@ -213,20 +235,22 @@ def verify_export(lines: Iterable[str], head: str | None = None) -> Verification
                 replay = Replay(document["ledger"], head)
             else:
                 replay.add(Record.from_document(document, document["hash"]))
-        except (AttributeError, KeyError, TypeError, ValueError) as error:
+        except (AttributeError, LookupError, RecursionError, TypeError, ValueError) as error:
             raise InvalidParameter(f"line {number} is not one of a ledger's export: {error!r}") from None
     if replay is None:
         raise InvalidParameter("lines must be those of a ledger's export, got none")
     replay.finish()
-    return _verdict(replay)
+    return _verdict(replay, [])
 
 
 def export(path: str | os.PathLike[str]) -> Iterator[str]:
     """Yield a ledger as JSON lines: one about the ledger, then one an entry, with amounts as exact text.
 
-    Stored answers, fingerprints of rows and their key are left out. The lines are those of one moment.
+    Stored answers, fingerprints of rows and their key are left out. The lines are those of one moment: entries never change.
     """
     with _reading(path) as (rows, settings):
+        end, number = rows.newest().number, 0
+        rows.connection.execute("ROLLBACK")  # whoever reads the lines slowly must not keep writers waiting
         yield canonical(
             {
                 "ledger": settings["ledger"],
@@ -235,18 +259,18 @@ def export(path: str | os.PathLike[str]) -> Iterator[str]:
                 "genesis": genesis(rows.ledger),
             }
         )
-        number = 0
-        while chunk := rows.after(number, _CHUNK):
-            for record in chunk:
+        while number < end:
+            chunk = rows.after(number, CHUNK)
+            for record in itertools.takewhile(lambda record: record.number <= end, chunk):
                 yield canonical({**record.document(), "hash": record.hash})
-            number = chunk[-1].number
+            number = chunk[-1].number if chunk else end
 
 
 @contextlib.contextmanager
 def _reading(path: str | os.PathLike[str]) -> Iterator[tuple[Rows, dict[str, str]]]:
     """Open the ledger for reading, as it is at this moment."""
     place = Path(os.path.realpath(path))
-    with files.translated(place), contextlib.closing(files.connect_reading(place)) as connection:
+    with files.translated(place), files.reading(place) as connection:
         connection.execute("BEGIN")
         check_schema(connection, str(place))
         files.check_whole(place)
@@ -255,18 +279,21 @@ def _reading(path: str | os.PathLike[str]) -> Iterator[tuple[Rows, dict[str, str
 
 
 def _data_set(rows: Rows, name: str) -> dict[str, Any]:
-    first, last = rows.entry(name, 0), rows.last(name)
+    first, last = rows.find(name, 0), rows.last(name)
     assert first is not None and last is not None
-    unfinished = rows.connection.execute(
-        "SELECT number, sequence, label, time FROM entries AS e WHERE scope = ? AND kind = 'reserve' AND NOT EXISTS "
-        "(SELECT 1 FROM entries AS c WHERE c.kind = 'close' AND c.scope = e.scope AND c.reference = e.sequence) "
-        "ORDER BY sequence",
-        (name,),
+    unfinished, more_unfinished = _last_of(
+        rows,
+        name,
+        ("number", "sequence", "label", "time"),
+        "kind = 'reserve' AND NOT EXISTS "
+        "(SELECT 1 FROM entries AS c WHERE c.kind = 'close' AND c.scope = e.scope AND c.reference = e.sequence)",
     )
-    unanswered = rows.connection.execute(
-        "SELECT number, sequence, label, time, request FROM entries AS e WHERE scope = ? AND request <> '' AND NOT EXISTS "
-        "(SELECT 1 FROM answers AS a WHERE a.scope = e.scope AND a.request = e.request) ORDER BY sequence",
-        (name,),
+    unanswered, more_unanswered = _last_of(
+        rows,
+        name,
+        ("number", "sequence", "label", "time", "request"),
+        "request <> '' AND NOT EXISTS (SELECT 1 FROM answers AS a WHERE a.scope = e.scope AND a.request = e.request) AND "
+        "number > (SELECT CAST(value AS INTEGER) FROM settings WHERE name = 'restored')",
     )
     charges, number = rows.charges(name, _RUNS)
     return {
@@ -286,11 +313,20 @@ def _data_set(rows: Rows, name: str) -> dict[str, Any]:
         },
         "runs": [_run(charge, closing) for charge, closing in charges],
         "more_runs": number - len(charges),
-        "unfinished": [dict(zip(("number", "sequence", "label", "time"), row, strict=True)) for row in unfinished],
-        "unanswered": [
-            dict(zip(("number", "sequence", "label", "time", "request"), row, strict=True)) for row in unanswered
-        ],
+        "unfinished": unfinished,
+        "more_unfinished": more_unfinished,
+        "unanswered": unanswered,
+        "more_unanswered": more_unanswered,
     }
+
+
+def _last_of(rows: Rows, name: str, columns: Sequence[str], condition: str) -> tuple[list[dict[str, Any]], int]:
+    """Return the last entries of a data set that a condition holds for, oldest first, and how many are before them."""
+    found = f"FROM entries AS e WHERE scope = ? AND {condition}"
+    (number,) = rows.connection.execute(f"SELECT COUNT(*) {found}", (name,)).fetchone()
+    query = f"SELECT {', '.join(columns)} {found} ORDER BY sequence DESC LIMIT {_RUNS}"
+    last = rows.connection.execute(query, (name,)).fetchall()
+    return [dict(zip(columns, row, strict=True)) for row in reversed(last)], number - len(last)
 
 
 def _run(charge: Record, closing: Record | None) -> dict[str, Any]:
@@ -304,38 +340,11 @@ def _run(charge: Record, closing: Record | None) -> dict[str, Any]:
     }
 
 
-def _compare_tables(rows: Rows, replay: Replay) -> None:
-    """Say where the tables of balances and answers differ from what the entries give."""
-    known = [name for (name,) in rows.connection.execute("SELECT DISTINCT scope FROM accounts")]
-    for name in sorted({*known, *replay.scopes}):
-        stored = rows.balance(name)
-        given = replay.scopes[name].balances if name in replay.scopes else {}
-        for account in sorted(stored.keys() | given.keys()):
-            if stored.get(account) != given.get(account):
-                replay.problems.append(
-                    f"the balance of {account!r} of {name!r} is {_balance_text(stored.get(account))}, "
-                    f"its entries give {_balance_text(given.get(account))}"
-                )
-    answered = rows.connection.execute("SELECT scope, request FROM answers ORDER BY scope, request").fetchall()
-    for name, request in answered:
-        try:
-            rows.answer(name, request)
-        except LedgerCorrupt as error:
-            replay.problems.append(str(error))
-    given_answers = {(name, request) for name, scope in replay.scopes.items() for request in scope.answers}
-    for name, request in sorted(given_answers - set(answered)):
-        replay.problems.append(f"the answer to request {request!r} of {name!r} is missing")
+def _verdict(replay: Replay, notes: Sequence[str]) -> Verification:
+    problems, noted = _first(replay.problems), _first([*notes, *replay.notes()])
+    return Verification(replay.number, replay.head, problems, noted, replay.unfinished())
 
 
-def _verdict(replay: Replay) -> Verification:
-    problems = replay.problems[:_MOST_PROBLEMS]
-    if len(replay.problems) > _MOST_PROBLEMS:
-        problems.append(f"and {len(replay.problems) - _MOST_PROBLEMS} more")
-    return Verification(replay.number, replay.head, tuple(problems), tuple(replay.notes()))
-
-
-def _balance_text(balance: tuple[int, int | None] | None) -> str:
-    if balance is None:
-        return "missing"
-    spent, cap = balance
-    return f"{units_text(spent)} of {'no cap' if cap is None else units_text(cap)}"
+def _first(lines: Sequence[str]) -> tuple[str, ...]:
+    more = len(lines) - _MOST_LINES
+    return (*lines[:_MOST_LINES], *([f"and {more:,} more"] if more > 0 else []))

@@ -8,7 +8,11 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from privfcd.accounting.hash_chain import Record, entry_hash, genesis
-from privfcd.accounting.journal_rules import units_text
+from privfcd.accounting.journal_rows import Rows
+from privfcd.accounting.units import units_text
+from privfcd.errors import LedgerCorrupt
+
+CHUNK = 1000
 
 
 @dataclass
@@ -32,6 +36,8 @@ class Replay:
         The ledger's id.
     head : str, optional
         A head that was kept elsewhere, to be looked for.
+    restored : int
+        Number of the last entry that came from an export, in which the answers themselves are not.
 
     Attributes
     ----------
@@ -41,13 +47,17 @@ class Replay:
         What the entries add up to.
     number, hash
         Of the last record.
+    clock : list of Record
+        Those whose clock was behind that of the entry before: one of the two times is wrong.
     """
 
-    def __init__(self, ledger: str, head: str | None = None) -> None:
+    def __init__(self, ledger: str, head: str | None = None, restored: int = 0) -> None:
         self.number = 0
         self.hash = genesis(ledger)
         self.problems: list[str] = []
         self.scopes: dict[str, Scope] = {}
+        self.clock: list[Record] = []
+        self._restored = restored
         self._time = ""
         self._head = head
         self._head_found = head in (None, self.head)
@@ -70,12 +80,51 @@ class Replay:
         elif record.kind == "close":
             scope.open_reservations.pop(record.reference, None)
         if record.kind == "answer":
-            if record.request in scope.answers:
+            if record.request in scope.answers and scope.answers[record.request].number > self._restored:
                 self._say(record, f"answers request {record.request!r} a second time")
-            scope.answers.setdefault(record.request, record)
+            scope.answers[record.request] = record
             scope.paid_requests.pop(record.request, None)
         elif record.request and record.request not in scope.answers:
             scope.paid_requests[record.request] = record
+
+    def add_all(self, rows: Rows, most: int | None = None) -> bool:
+        """Take what follows from a ledger's rows, up to `most`; return whether that was all."""
+        taken = 0
+        while most is None or taken < most:
+            chunk = rows.after(self.number, CHUNK)
+            for record in chunk:
+                self.add(record)
+            taken += len(chunk)
+            if len(chunk) < CHUNK:
+                return True
+        return False
+
+    def compare(self, rows: Rows) -> None:
+        """Say where the tables of balances and answers differ from what the entries give."""
+        known = [name for (name,) in rows.connection.execute("SELECT DISTINCT scope FROM accounts")]
+        for name in sorted({*known, *self.scopes}):
+            stored = rows.balance(name)
+            given = self.scopes[name].balances if name in self.scopes else {}
+            for account in sorted(stored.keys() | given.keys()):
+                if stored.get(account) != given.get(account):
+                    self.problems.append(
+                        f"the balance of {account!r} of {name!r} is {_balance_text(stored.get(account))}, "
+                        f"its entries give {_balance_text(given.get(account))}"
+                    )
+        answered = rows.connection.execute("SELECT scope, request FROM answers ORDER BY scope, request").fetchall()
+        for name, request in answered:
+            try:
+                rows.answer(name, request)
+            except LedgerCorrupt as error:
+                self.problems.append(str(error))
+        given_answers = {
+            (name, request)
+            for name, scope in self.scopes.items()
+            for request, record in scope.answers.items()
+            if record.number > self._restored
+        }
+        for name, request in sorted(given_answers - set(answered)):
+            self.problems.append(f"the answer to request {request!r} of {name!r} is missing")
 
     def finish(self) -> None:
         """Say what only the end shows."""
@@ -85,9 +134,17 @@ class Replay:
                 "entries were cut off or rewritten, or an old copy was put back"
             )
 
+    def unfinished(self) -> int:
+        """Return how many reservations and requests were paid for and not finished."""
+        return sum(len(scope.open_reservations) + len(scope.paid_requests) for scope in self.scopes.values())
+
     def notes(self) -> list[str]:
         """Return what is not wrong, but is to be known: what was paid for and not finished."""
-        lines = []
+        lines = [
+            f"entry {record.number} ({record.scope!r} {record.sequence}) has the time {record.time}, before that of "
+            "the entry before it: the clock was wrong at one of them"
+            for record in self.clock
+        ]
         for name, scope in sorted(self.scopes.items()):
             for record in scope.open_reservations.values():
                 took = ", ".join(f"{account} {units_text(units)}" for account, units in record.spent.items())
@@ -113,8 +170,8 @@ class Replay:
         if self.head == self._head:
             self._head_found = True
         if record.time < self._time:
-            self._say(record, f"has the time {record.time}, before that of the entry before it")
-        self._time = max(self._time, record.time)
+            self.clock.append(record)
+        self._time = record.time
 
     def _check_order(self, scope: Scope, record: Record) -> None:
         if record.sequence != scope.sequence + 1:
@@ -152,3 +209,10 @@ class Replay:
 
     def _say(self, record: Record, what: str) -> None:
         self.problems.append(f"entry {record.number} ({record.scope!r} {record.sequence}, {record.label!r}) {what}")
+
+
+def _balance_text(balance: tuple[int, int | None] | None) -> str:
+    if balance is None:
+        return "missing"
+    spent, cap = balance
+    return f"{units_text(spent)} of {'no cap' if cap is None else units_text(cap)}"

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import threading
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol
@@ -14,6 +12,7 @@ from privfcd import checks
 from privfcd.accounting.budget import Budget
 from privfcd.accounting.events import compose
 from privfcd.accounting.journal import Entry
+from privfcd.accounting.once import OneProcess
 from privfcd.errors import BudgetExceeded
 
 
@@ -72,12 +71,12 @@ class PlanPart:
     remark: str = ""
 
 
-class Reservation:
+class Reservation(OneProcess):
     """A plan that is paid for, drawn down in memory.
 
     A draw is an integer step: no I/O and no accounting. Drawing more than was planned raises `BudgetExceeded`. Several
-    threads may share one; it cannot be pickled, and a forked process cannot draw from its copy, because two copies
-    would spend the same plan twice. After a crash it cannot be taken up again: what it took stays spent.
+    threads may share one; it cannot be pickled or copied, and a forked process cannot draw from its copy (`CopiedBudget`),
+    because two copies would spend the same plan twice. After a crash it cannot be taken up again: what it took stays spent.
 
     Parameters
     ----------
@@ -96,13 +95,9 @@ class Reservation:
         self._left = {part.label: part.count for part in parts}
         self._events = {part.label: part.event for part in parts}
         self._noted = dict.fromkeys(self._left, 0)
-        self._lock = threading.Lock()
-        self._process = os.getpid()
         self._ended = False
         self._closing: Entry | None = None
-
-    def __copy__(self) -> Reservation:
-        raise TypeError("a reservation cannot be copied: two copies would spend the same plan twice")
+        super().__init__()
 
     @property
     def event(self) -> DpEvent:
@@ -122,13 +117,15 @@ class Reservation:
         ------
         BudgetExceeded
             Fewer are left, the plan has none of that name, or the reservation is closed.
+        CopiedBudget
+            Another process made the reservation.
         """
         if count != 1:
             count = checks.count("count", count, least=0)
+        self.check_process()
         with self._lock:
-            if self._ended or self._process != os.getpid():
-                why = "it is closed" if self._ended else "it belongs to the process that reserved it"
-                raise BudgetExceeded(f"{label!r} on {self.ledger.name!r} was refused: the reservation is over, {why}")
+            if self._ended:
+                raise BudgetExceeded(f"{label!r} on {self.ledger.name!r} was refused: the reservation is closed")
             left = self._left.get(label, 0)
             if count > left:
                 raise BudgetExceeded(
@@ -151,6 +148,7 @@ class Reservation:
 
     def checkpoint(self, label: str) -> None:
         """Note in the journal what was drawn since the last checkpoint: once a round, not once a draw."""
+        self.check_process()
         drawn = self.drawn()
         fresh = {name: count - self._noted[name] for name, count in drawn.items() if count > self._noted[name]}
         if fresh:
@@ -205,10 +203,9 @@ class Reservation:
         Entry
             The journal's, with what went back as negative amounts. Closing again returns it again.
         """
+        self.check_process()
         with self._lock:
             if self._closing is None:
-                if self._process != os.getpid():
-                    raise BudgetExceeded(f"the reservation on {self.ledger.name!r} belongs to the process that made it")
                 self._ended = True
                 self._closing = self.ledger.settle(self, label)
             return self._closing

@@ -1,65 +1,55 @@
 """A journal that survives crashes and races: one SQLite file, each entry on disk before its charge returns.
 
 Every change is one transaction that holds the write lock from its first read on (`BEGIN IMMEDIATE`), so that of two
-processes that race for the last unit one gets it. The file is in write-ahead mode with `synchronous = FULL`: a commit
-returns when the operating system says that it is on disk. Entries form a hash chain (`hash_chain`), and each change
-first recomputes what it builds on, the last entry and the last one of each account, so that an edited balance is
-noticed before anything is granted from it; `ledger_tools.verify` recomputes everything. The work of a charge does not
-depend on how many there were.
+processes that race for the last unit one gets it. A commit returns when the operating system says that it is on disk, in the
+file itself (`journal_files`). Entries form a hash chain (`hash_chain`), and each change first recomputes what it builds on,
+the last entry and the last one of each account, so that an edited balance is noticed before anything is granted from it;
+`ledger_tools.verify` recomputes everything. The work of a charge does not depend on how many there were.
 
-What it cannot do: notice from inside that the newest entries were cut off or that an old copy was put back (keep
-`head` elsewhere, as reports do), or stop somebody who can write the file from making up a new one. The file is as
-confidential as the rows: it holds stored answers and, with its key, fingerprints of rows.
+That the newest entries were cut off, or an old copy was put back, is noticed by the last entry that this object saw, and by
+the one that the file beside it names (`journal_head`). Who puts back both files at once goes unnoticed but for a head that
+was kept elsewhere, as reports do; nor does anything stop somebody who can write the files from making up new ones. The file
+is as confidential as the rows: it holds stored answers and, with its key, fingerprints of rows.
 """
 
 from __future__ import annotations
 
 import contextlib
-import hashlib
 import os
 import sqlite3
 import threading
 import warnings
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator
 from datetime import datetime
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-from numpy.typing import NDArray
-
 from privfcd import checks
 from privfcd.accounting import journal_files as files
-from privfcd.accounting.hash_chain import Record, genesis
-from privfcd.accounting.journal_errors import ClockWentBack, LedgerUnavailable, NetworkFileSystem, ReplacedLedger
-from privfcd.accounting.journal_rows import Rows
-from privfcd.accounting.journal_rules import (
-    OWN_KINDS,
-    Balances,
-    Entry,
-    amounts,
-    applied,
-    check_reservation,
-    check_same_budget,
-    encodable,
-    now,
-    refunded,
-    text,
+from privfcd.accounting.hash_chain import Record
+from privfcd.accounting.journal import Journal, now
+from privfcd.accounting.journal_errors import (
+    ClockWentBack,
+    LedgerUnavailable,
+    NetworkFileSystem,
+    NotAdopted,
+    ReplacedLedger,
 )
-from privfcd.accounting.journal_schema import check_schema, check_sqlite, fixed_width, settings_of
-from privfcd.accounting.row_fingerprints import rows_fingerprint, warn_of_same_rows
+from privfcd.accounting.journal_head import Head, head_path, read_head, write_head
+from privfcd.accounting.journal_rows import Rows
+from privfcd.accounting.journal_schema import check_schema, check_sqlite, new_settings, settings_of
 
-_LOG_LIMIT = 4 * 2**20
 
-
-class SqliteJournal:
+class SqliteJournal(Journal):
     """A durable journal in one file. Safe for threads and for processes, which each open their own.
+
+    A forked child opens the file anew: the connection is closed before a fork, on both sides. A pickle holds the path only.
 
     Parameters
     ----------
     path : str or path
-        The file, on a local disk. SQLite keeps a `-wal` and a `-shm` file beside it while it is in use; they belong to
-        it. A copy of a ledger without its `-wal` may lack the newest entries.
+        The file, on a local disk. `-head` beside it names its last entry and belongs to it; so does `-journal`, which SQLite
+        keeps there while it is in use.
     create : bool
         Make a new ledger where there is no file; otherwise raise LedgerMissing.
     timeout : float
@@ -68,14 +58,15 @@ class SqliteJournal:
     Raises
     ------
     LedgerUnavailable
-        It cannot be used now: missing, read-only, disk full, locked, or from a newer version.
+        It cannot be used now: missing, read-only, disk full, locked, of two names, or from another version.
     LedgerCorrupt
-        It is not a ledger, cut short, or was edited.
+        It is not a ledger, cut short, an old copy, or was edited.
     InvalidParameter
         A parameter is not accepted.
     """
 
-    _synchronous = "FULL"
+    _synchronous = "EXTRA"
+    _new_lock = threading.RLock  # a thread may fork inside a transaction, which a fork ends
 
     def __init__(self, path: str | os.PathLike[str], *, create: bool = True, timeout: float = 10.0) -> None:
         check_sqlite()
@@ -92,28 +83,31 @@ class SqliteJournal:
                 stacklevel=2,
             )
         if create and not self.path.exists():
-            files.create(self.path)
-        self._lock = threading.RLock()
-        self._abandoned: list[sqlite3.Connection] = []
+            files.create(self.path, new_settings(now()))
         self._connection: sqlite3.Connection | None = None
+        self._closed = False
+        self._seen: Head | None = None
         with files.translated(self.path):
-            with contextlib.closing(files.connect_reading(self.path, self._timeout)) as connection:
+            with files.reading(self.path, self._timeout) as connection:
                 check_schema(connection, str(self.path))
                 files.check_whole(self.path)
                 settings = settings_of(connection, str(self.path))
-            files.check_writable(self.path)
-            self.ledger_id, self.created = settings["ledger"], settings["created"]
-            self._key = bytes.fromhex(settings["row key"])
-            self._connect()
-        with self._reading() as rows:
-            rows.tail()
+                files.check_writable(self.path)
+                self.ledger_id, self.created = settings["ledger"], settings["created"]
+                self._row_key = bytes.fromhex(settings["row key"])
+                self._identity = files.identity(self.path)
+                rows = self._rows(connection)
+                if read_head(self.path) is None and rows.tail() is None:  # it was made just now, or nothing was spent
+                    files.put_head(self.path, rows)
+                self._check_head(rows)
+        super().__init__()
 
     def close(self) -> None:
         """Close the file. Everything is on disk already; the journal cannot be used afterwards."""
         with self._lock, files.translated(self.path):
-            if self._connection is not None and self._process == os.getpid():
-                self._connection.close()
-            self._connection = None
+            if self._connection is not None:
+                files.close(self._connection)
+            self._connection, self._closed = None, True
 
     def __enter__(self) -> SqliteJournal:
         return self
@@ -121,200 +115,123 @@ class SqliteJournal:
     def __exit__(self, *_: object) -> None:
         self.close()
 
-    def __reduce__(self) -> tuple[Any, ...]:
+    def __reduce_ex__(self, protocol: Any) -> tuple[Any, ...]:
         return _reopen, (type(self), str(self.path), self._timeout)
+
+    def __copy__(self) -> SqliteJournal:
+        return _reopen(type(self), str(self.path), self._timeout)
 
     def __repr__(self) -> str:
         return f"SqliteJournal({str(self.path)!r})"
 
-    def open(self, scope: str, caps: Mapping[str, int]) -> None:
-        """See `Journal.open`; the declaration is an entry, number 0 of its scope."""
-        scope, caps = text("scope", scope), amounts("caps", caps)
-        for account, cap in caps.items():
-            fixed_width(f"cap of {account!r}", cap)
-        declared = self.declared(scope)
-        if declared is None:
-            with self._writing() as rows:
-                declared = rows.declared(scope)
-                if declared is None:
-                    _open(rows, scope, caps)
-                    return
-        check_same_budget(scope, declared, caps)
-
-    def declared(self, scope: str) -> Mapping[str, int] | None:
-        """See `Journal.declared`."""
-        with self._reading() as rows:
-            return rows.declared(scope)
-
-    def post(
-        self,
-        scope: str,
-        kind: str,
-        label: str,
-        event: str,
-        spend: Mapping[str, int],
-        open_caps: Mapping[str, int] | None = None,
-        *,
-        request: str = "",
-        reference: int = 0,
-    ) -> Entry:
-        """See `Journal.post`. Returns when the entry is on disk."""
-        scope, kind = text("scope", scope), text("kind", kind)
-        if kind in OWN_KINDS:
-            raise checks.refuse("kind", kind, f"none of {', '.join(OWN_KINDS)}")
-        label, event, request = encodable("label", label), encodable("event", event), encodable("request", request)
-        spend, open_caps = amounts("spend", spend), amounts("open_caps", open_caps or {})
-        with self._writing() as rows:
-            if rows.last(scope) is None:
-                _open(rows, scope, {})
-            if reference:
-                check_reservation(scope, reference, _entry(rows, scope, reference))
-            changed = applied(rows.agreed_balance(scope), spend, open_caps)
-            record = rows.append(scope, kind, label, event, spend, changed, request, reference)
-        return record.entry()
-
-    def settle(self, scope: str, reservation: int, label: str, refund: Mapping[str, int]) -> Entry:
-        """See `Journal.settle`."""
-        refund, label = amounts("refund", refund), encodable("label", label)
-        with self._writing() as rows:
-            closed = rows.closed(scope, reservation)
-            back = refunded(scope, reservation, _entry(rows, scope, reservation), closed, refund)
-            changed = applied(rows.agreed_balance(scope), back, {})
-            record = rows.append(scope, "close", label, "", back, changed, reference=reservation)
-        return record.entry()
-
-    def answer(self, scope: str, request: str) -> bytes | None:
-        """See `Journal.answer`."""
-        request = text("request", request)
-        with self._reading() as rows:
-            return rows.answer(scope, request)
-
-    def store(self, scope: str, request: str, answer: bytes, label: str = "answer", reference: int = 0) -> bytes:
-        """See `Journal.store`. Returns when the answer is on disk."""
-        scope, request, label = text("scope", scope), text("request", request), encodable("label", label)
-        answer = bytes(answer)
-        with self._writing() as rows:
-            stored = rows.answer(scope, request)
-            if stored is not None:
-                return stored
-            if rows.last(scope) is None:
-                _open(rows, scope, {})
-            if reference:
-                check_reservation(scope, reference, _entry(rows, scope, reference))
-            digest = hashlib.sha256(answer).hexdigest()
-            record = rows.append(scope, "answer", label, "", {}, {}, request, reference, digest)
-            values = (scope, request, record.number, answer)
-            rows.connection.execute("INSERT INTO answers VALUES (?, ?, ?, ?)", values)
-        return answer
-
-    def note_rows(self, scope: str, rows: NDArray[np.float64]) -> tuple[str, ...]:
-        """See `Journal.note_rows`. The key is the ledger's own and does not leave it."""
-        values = (rows_fingerprint(self._key, rows), text("scope", scope))
-        with self._reading() as stored:
-            query = "SELECT scope FROM known_rows WHERE fingerprint = ? ORDER BY scope"
-            names = [name for (name,) in stored.connection.execute(query, values[:1]).fetchall()]
-        if scope not in names:
-            with self._writing() as stored:
-                stored.connection.execute("INSERT INTO known_rows VALUES (?, ?) ON CONFLICT DO NOTHING", values)
-        others = tuple(name for name in names if name != scope)
-        warn_of_same_rows(scope, others)
-        return others
-
-    def balance(self, scope: str) -> Balances:
-        """See `Journal.balance`."""
-        with self._reading() as rows:
-            return rows.balance(scope)
-
-    def entries(self, scope: str) -> Sequence[Entry]:
-        """See `Journal.entries`."""
-        with self._reading() as rows:
-            return tuple(record.entry() for record in rows.of_scope(scope))
-
-    def head(self, scope: str | None = None) -> str:
-        """See `Journal.head`: `number:hash`, of the genesis as number 0 where there is no entry."""
-        with self._reading() as rows:
-            record = rows.tail() if scope is None else rows.last(scope)
-            return f"0:{genesis(self.ledger_id)}" if record is None else record.head()
-
     @contextlib.contextmanager
     def _reading(self) -> Iterator[Rows]:
         with self._lock, files.translated(self.path):
-            yield Rows(self._live(), self.ledger_id, str(self.path))
+            connection = self._live()
+            connection.execute("BEGIN")
+            try:
+                rows = self._rows(connection)
+                if self._seen is not None:
+                    rows.check_holds(self._seen, "this process")
+                yield rows
+            finally:
+                with contextlib.suppress(sqlite3.Error):
+                    connection.execute("ROLLBACK")
 
     @contextlib.contextmanager
     def _writing(self) -> Iterator[Rows]:
         """Hold the write lock; what is done inside is on disk afterwards, or has not happened if it raises."""
         with self._lock, files.translated(self.path):
             connection = self._live()
-            connection.execute("BEGIN IMMEDIATE")
             try:
-                rows = Rows(connection, self.ledger_id, str(self.path))
-                late = _clock_lag(rows.tail())
+                connection.execute("BEGIN IMMEDIATE")
+                rows = self._rows(connection)
+                if self._check_head(rows) is None:
+                    raise NotAdopted(
+                        f"{head_path(self.path)} is missing, which names the last entry of {self.path}: whether newer ones "
+                        f"were cut off cannot be known. Nothing was granted. Put it back, or run `privfcd ledger adopt "
+                        f"{self.path}`"
+                    )
+                self._check_clock(rows.tail())
                 yield rows
-                connection.execute("COMMIT")
-            except BaseException:
+                self._commit(connection)
+            except BaseException as error:
                 with contextlib.suppress(sqlite3.Error):
                     connection.execute("ROLLBACK")
+                if isinstance(error, sqlite3.Error | OSError):
+                    self._disconnect()  # a commit that failed half way is undone by who opens the file next
                 raise
-            self._checkpoint(connection)
+            if rows.written is not None:
+                self._seen = Head(self.ledger_id, rows.written.number, rows.written.hash)
+                with contextlib.suppress(OSError):  # it is paid for: the head stays behind, and the next entry mends it
+                    write_head(self.path, self._seen)
+
+    def _commit(self, connection: sqlite3.Connection) -> None:
+        connection.execute("COMMIT")
+
+    def _rows(self, connection: sqlite3.Connection) -> Rows:
+        return Rows(connection, self.ledger_id, str(self.path))
+
+    def _check_head(self, rows: Rows) -> Head | None:
+        """Return the head in the file beside the ledger, after checking that the chain holds it, and what was seen."""
+        beside = read_head(self.path)
+        if beside is not None:
+            rows.check_holds(beside, str(head_path(self.path)))
+        if self._seen is not None:
+            rows.check_holds(self._seen, "this process")
+        self._seen = rows.newest()
+        return beside
+
+    def _check_clock(self, tail: Record | None) -> None:
+        late = 0.0 if tail is None else (_time(tail.time) - _time(now())).total_seconds()
         if late >= 1:
             warnings.warn(
-                f"the clock is {late:.0f} s behind the last entry of {self.path}: new entries carry that one's time",
+                f"the clock is {late:.0f} s behind the last entry of {self.path}: one of the two times is wrong. Entries "
+                "are in order by their numbers",
                 ClockWentBack,
-                stacklevel=4,
+                stacklevel=5,
             )
 
-    def _connect(self) -> None:
-        self._identity = files.identity(self.path)
-        self._process = os.getpid()
-        self._connection = files.connect(self.path, self._timeout)
-        self._connection.execute(f"PRAGMA synchronous = {self._synchronous}")
-        if self._connection.execute("PRAGMA journal_mode = WAL").fetchone() != ("wal",):
-            raise LedgerUnavailable(f"{self.path}: the file system does not let SQLite keep a write-ahead log")
-
     def _live(self) -> sqlite3.Connection:
-        """Return this process's connection, if the file is still the one that was opened."""
-        if self._connection is None:
+        """Return this process's connection, if the file is still the one that was opened, under its one name."""
+        if self._closed:
             raise LedgerUnavailable(f"{self.path}: the journal is closed")
         if files.identity(self.path) != self._identity:
-            raise ReplacedLedger(f"{self.path} was removed or replaced while it was in use: nothing was recorded")
-        if self._process != os.getpid():  # after a fork: SQLite must not use, nor even close, the parent's connection
-            self._abandoned.append(self._connection)
-            self._connect()
+            raise ReplacedLedger(f"{self.path} was removed or replaced while it was in use: nothing was granted")
+        files.check_names(self.path)
+        if self._connection is None:
+            files.check_state(self.path)
+            self._connection = files.connect(self.path, self._timeout)
+            self._connection.execute(f"PRAGMA synchronous = {self._synchronous}")
         return self._connection
 
-    def _checkpoint(self, connection: sqlite3.Connection) -> None:
-        """Move the log into the file when it has grown long.
+    def _disconnect(self) -> None:
+        if self._connection is not None:
+            self._connection.close()
+            self._connection = None
 
-        It is done by a second connection while this one holds the write lock. SQLite before 3.51.3 can lose entries
-        when a checkpoint overlaps with a commit that restarts the log (its "WAL-reset bug"); so nothing can overlap.
-        """
-        if files.size_of(f"{self.path}-wal") <= _LOG_LIMIT:
-            return
-        with contextlib.suppress(sqlite3.OperationalError):  # the entry is kept; the next one tries again
-            connection.execute("BEGIN IMMEDIATE")
-            try:
-                with contextlib.closing(files.connect(self.path, self._timeout)) as second:
-                    second.execute("PRAGMA wal_checkpoint(PASSIVE)")
-            finally:
-                connection.execute("ROLLBACK")
+    def _before_fork(self) -> None:
+        """Close the file: SQLite's state must not cross a fork, and a child's exit would drop or undo what it holds."""
+        self._lock.acquire()
+        with contextlib.suppress(sqlite3.Error):
+            self._disconnect()
+
+    def _after_fork(self) -> None:
+        self._lock.release()
+
+    def _in_child(self) -> None:
+        super()._in_child()
+        if self._connection is not None:  # forked past Python: neither used nor closed here
+            _abandoned.append(self._connection)
+            self._connection = None
+
+
+_abandoned: list[sqlite3.Connection] = []
 
 
 def _reopen(kind: type[SqliteJournal], path: str, timeout: float) -> SqliteJournal:
     return kind(path, create=False, timeout=timeout)
 
 
-def _open(rows: Rows, scope: str, caps: Mapping[str, int]) -> None:
-    rows.append(scope, "open", "opened", "", {}, {account: (0, cap) for account, cap in caps.items()})
-
-
-def _entry(rows: Rows, scope: str, sequence: int) -> Entry | None:
-    record = rows.entry(scope, sequence)
-    return None if record is None else record.entry()
-
-
-def _clock_lag(tail: Record | None) -> float:
-    """Return by how many seconds the clock is behind the last entry."""
-    if tail is None:
-        return 0.0
-    return (datetime.fromisoformat(tail.time) - datetime.fromisoformat(now())).total_seconds()
+def _time(stored: str) -> datetime:
+    return datetime.fromisoformat(stored)

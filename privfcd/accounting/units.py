@@ -28,3 +28,10 @@ def units_down(amount: Fraction) -> int:
 def units_to_float(units: int) -> float:
     """Return units as a float, for reports."""
     return units / UNITS_IN_ONE
+
+
+def units_text(units: int) -> str:
+    """Return an amount as the exact decimal that it is."""
+    digits = str(abs(units)).zfill(UNIT_DIGITS + 1)
+    decimals = digits[-UNIT_DIGITS:].rstrip("0")
+    return ("-" if units < 0 else "") + digits[:-UNIT_DIGITS] + ("." + decimals if decimals else "")

@@ -15,6 +15,7 @@ from privfcd.cli.options import json_option, quiet_option
 from privfcd.cli.output import console, print_json, say, significant
 from privfcd.cli.pictures import check_files, plot_option
 from privfcd.cli.progress import progress
+from privfcd.markup import csv_cell
 
 HEADINGS = {
     "pairs": "pairs",
@@ -127,7 +128,8 @@ def _csv(rows: list[dict[str, Any]], factors: list[dict[str, Any]]) -> str:
     writer.writeheader()
     for row in rows:
         found = factor.get((row["pairs"], row["regime"]))
-        writer.writerow(row if found is None else row | {name: found[key] for key, name in names.items()})
+        whole = row if found is None else row | {name: found[key] for key, name in names.items()}
+        writer.writerow({key: csv_cell(cell) for key, cell in whole.items()})
     return text.getvalue()
 
 

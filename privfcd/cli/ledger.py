@@ -4,14 +4,18 @@ from __future__ import annotations
 
 import os
 import re
-from typing import Any
+from collections.abc import Iterator
+from typing import IO, TYPE_CHECKING, Any
 
 import click
 
 from privfcd.cli.commands import Group, option
 from privfcd.cli.options import json_option
-from privfcd.cli.output import console, print_json, say, significant
+from privfcd.cli.output import console, echo, print_json, say, significant
 from privfcd.cli.progress import progress
+
+if TYPE_CHECKING:
+    from privfcd.accounting.ledger_tools import Verification
 
 PROBLEMS = 1
 
@@ -104,15 +108,22 @@ def show(file: str, as_json: bool) -> None:
     console().print(table)
     for name, data in held["data_sets"].items():
         _print_runs(name, data)
+        _say_more(data["more_unfinished"], f"runs of {name!r} before these were paid for and never closed")
         for entry in data["unfinished"]:
             say(
                 f"entry {entry['number']}, of {name!r}: {entry['label']!r} was paid for on {entry['time']} and never "
                 "closed. If nothing runs any more, it ended early; what it took stays spent"
             )
+        _say_more(data["more_unanswered"], f"requests of {name!r} before these were paid, not answered")
         for entry in data["unanswered"]:
             say(f"entry {entry['number']}, of {name!r}: request {entry['request']!r} was paid, not answered")
         say(f"head of {name!r}: {data['head']}")
     say(f"head: {held['head']}")
+
+
+def _say_more(number: int, what: str) -> None:
+    if number:
+        say(f"{number:,} {what}")
 
 
 def _print_runs(name: str, data: dict[str, Any]) -> None:
@@ -150,17 +161,54 @@ def verify(file: str, head: str | None, as_json: bool) -> None:
     """
     from privfcd.accounting.ledger_tools import verify as recompute
 
-    if head is not None and re.fullmatch(r"\d+:[0-9a-f]{64}", head) is None:
-        raise click.UsageError(f"--head must be a number, a colon and 64 hexadecimal digits, got {head!r}")
     with progress("verify", quiet=as_json):
-        found = recompute(file, head)
+        found = recompute(file, _head(head))
+    _end_with(file, found, head, as_json)
+
+
+@ledger.command("verify-export")
+@click.argument("file", type=click.File(encoding="utf-8"))
+@option("--head", default=None, metavar="HEAD", help="A head that was kept elsewhere, as in a run's report.")
+@json_option
+def verify_export(file: IO[str], head: str | None, as_json: bool) -> None:
+    """Recompute chain and balances of an export, without the ledger. Exit code 1: something is wrong.
+
+    FILE may be - for standard input.
+
+    \b
+    Example:
+      privfcd ledger verify-export north.jsonl
+    """
+    from privfcd.accounting.ledger_tools import verify_export as recompute
+
+    _end_with(file.name, recompute(_lines(file), _head(head)), head, as_json)
+
+
+def _head(head: str | None) -> str | None:
+    """Return a head, or refuse what is none."""
+    if head is not None and re.fullmatch(r"[0-9]{1,18}:[0-9a-f]{64}", head) is None:
+        raise click.UsageError(f"--head must be a number, a colon and 64 hexadecimal digits, got {head!r}")
+    return head
+
+
+def _lines(file: IO[str]) -> Iterator[str]:
+    """Yield a file's lines, or refuse it by name."""
+    try:
+        yield from file
+    except (OSError, UnicodeDecodeError) as error:
+        raise click.UsageError(f"{file.name!r} is not an export, which is text: {error}") from None
+
+
+def _end_with(path: str, found: Verification, head: str | None, as_json: bool) -> None:
+    """Print what was found, and end with the code that says it."""
     if as_json:
         listed: dict[str, Any] = {"problems": list(found.problems), "notes": list(found.notes)}
-        print_json({"path": file, "ok": found.ok, "entries": found.entries, "head": found.head, **listed})
+        counted = {"entries": found.entries, "unfinished": found.unfinished, "head": found.head}
+        print_json({"path": path, "ok": found.ok, **counted, **listed})
     else:
-        click.echo(str(found))
+        echo(found)
         if head is None and found.ok:
-            click.echo("whether newer entries were cut off, only a head that was kept elsewhere can tell (--head)")
+            echo("compare the head with one that was kept elsewhere, as in the last run's report (--head)")
     if not found.ok:
         raise click.exceptions.Exit(PROBLEMS)
 
@@ -178,3 +226,70 @@ def export(file: str) -> None:
 
     for line in lines(file):
         click.echo(line)
+
+
+@ledger.command()
+@click.argument("file", type=click.Path(dir_okay=False))
+def upgrade(file: str) -> None:
+    """Bring a ledger of an older privfcd to the present format. What is spent stays spent; the chain goes on.
+
+    Upgrade it where it is: its newest entries may still be in the -wal file beside it. End what uses it first.
+
+    \b
+    Example:
+      privfcd ledger upgrade north.sqlite
+    """
+    from privfcd.accounting.journal_schema import SCHEMA_VERSION
+    from privfcd.accounting.ledger_repair import upgrade as bring_up
+
+    version, head = bring_up(file)
+    same = version == SCHEMA_VERSION
+    say(f"{file} " + ("has the present format already" if same else f"was upgraded from format {version}: all is kept"))
+    say(f"head {head}")
+
+
+@ledger.command()
+@click.argument("file", type=click.Path(dir_okay=False))
+@option("--head", default=None, metavar="HEAD", help="A head that was kept elsewhere, as in a run's report.")
+def adopt(file: str, head: str | None) -> None:
+    """Take a ledger into use whose -head file is missing, as after it was copied alone.
+
+    Without --head, nothing shows whether its newest entries were cut off. An old copy has forgotten what was spent since.
+
+    \b
+    Example:
+      privfcd ledger adopt north.sqlite --head 6:e78fa90c...
+    """
+    from privfcd.accounting.ledger_repair import adopt as take
+
+    found = take(file, _head(head))
+    say(f"{file} can be charged. It has {found.entries} entries; head {found.head}")
+    if head is None:
+        say(
+            "compare the head with the one in the last run's report: if that one has a higher number, entries are missing"
+        )
+
+
+@ledger.command()
+@click.argument("exported", metavar="EXPORT", type=click.File(encoding="utf-8"))
+@click.argument("file", type=click.Path(dir_okay=False))
+@option(
+    "--head", default=None, metavar="HEAD", help="Head of the lost ledger's last entry, from its last run's report."
+)
+def restore(exported: IO[str], file: str, head: str | None) -> None:
+    """Make a ledger that was lost again, from an export.
+
+    What was spent after the export is not known: all that was left then counts as spent. With --head, and if it is the
+    export's last entry, nothing was spent after it, and what was left then is left now.
+
+    \b
+    Example:
+      privfcd ledger restore north.jsonl north.sqlite
+    """
+    from privfcd.accounting.ledger_repair import restore as make
+
+    known = make(file, _lines(exported), _head(head))
+    left = (
+        "what was left is left" if known else "what was left then counts as spent, because what came after is not known"
+    )
+    say(f"{file} was made from {exported.name}: {left}. See `privfcd ledger show {file}`")

@@ -66,7 +66,9 @@ def moved_by(differences: bool, relation: NeighboringRelation) -> float:
     if not differences:
         return 1.0
     if relation is not REPLACE_ONE:
-        raise checks.refuse("differences", differences, "False where a record is added or removed, which moves all pairs")
+        raise checks.refuse(
+            "differences", differences, "False where a record is added or removed, which moves all pairs"
+        )
     return MOVED
 
 

@@ -32,6 +32,7 @@ import networkx as nx
 from privfcd.checks import UNWRITABLE, real, refuse
 from privfcd.errors import InvalidParameter
 from privfcd.graphs.dag import plain_digraph
+from privfcd.markup import csv_cell, csv_text
 from privfcd.reading import content_of, parsing
 from privfcd.whole_files import write_whole
 
@@ -232,6 +233,7 @@ def _write_csv(graph: nx.DiGraph[str]) -> str:
 
 
 def _cell(name: str) -> str:
+    name = str(csv_cell(name))  # no spreadsheet takes a column's name for a formula; `_read_csv` takes the mark off
     if name == name.strip() and not re.search('[,"\r\n]', name):
         return name
     return '"' + name.replace('"', '""') + '"'
@@ -252,7 +254,7 @@ def _read_csv(text: str) -> object:
             continue
         if len(row) != len(header):
             raise ValueError(f"{where} has {len(row)} cells, the header has {len(header)}")
-        source, target = row[0], row[1]
+        source, target = map(csv_text, row[:2])
         cells = {key: cell.strip() for key, cell in zip(columns, row[2:], strict=True)}
         if not source or (any(cells.values()) and not target):
             raise ValueError(f"{where} must name both ends of the edge")

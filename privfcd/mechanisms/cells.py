@@ -188,8 +188,7 @@ class StandardLaw:
         unsure = np.flatnonzero(~kept)
         numbers = self._settle(entropy, unsure, cell, coin, z, kept) if unsure.size else {}
         special = {
-            int(np.count_nonzero(kept[:i])): (-1 if second[i] & _SIGN else 1, number)
-            for i, number in numbers.items()
+            int(np.count_nonzero(kept[:i])): (-1 if second[i] & _SIGN else 1, number) for i, number in numbers.items()
         }
         return Draws(z[kept], special)
 

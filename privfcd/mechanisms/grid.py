@@ -63,9 +63,7 @@ def spacing(scale: float) -> float:
     return math.ldexp(1.0, exponent(scale)) if scale else 0.0
 
 
-def exactly(
-    entropy: Entropy, value: float, scale: float, sign: int, number: Lazy, bits: int = GRID_BITS
-) -> float:
+def exactly(entropy: Entropy, value: float, scale: float, sign: int, number: Lazy, bits: int = GRID_BITS) -> float:
     """Return R(value + scale * sign * number) by exact arithmetic; scale above 0."""
     unit = Fraction(2) ** exponent(scale, bits)
     centre = Fraction(value) / unit + Fraction(1, 2)

@@ -120,9 +120,7 @@ def integer_weights(scores: Floats, scale: float, peak: float) -> Weights:
     return weights
 
 
-def _kept(
-    entropy: Entropy, coin: int, weight: int, score: float, peak: float, scale: float, size: int
-) -> bool:
+def _kept(entropy: Entropy, coin: int, weight: int, score: float, peak: float, scale: float, size: int) -> bool:
     """Step 3 for one candidate."""
     if (coin + 1) * 2.0**-_COIN_BITS <= (1.0 - 1.0 / weight) * CERTAIN and weight > 2:
         return True

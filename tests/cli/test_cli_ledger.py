@@ -10,11 +10,18 @@ from pathlib import Path
 import pytest
 
 from privfcd.accounting.ledger_tools import verify_export
+from privfcd.accounting.sqlite_journal import SqliteJournal
 
 Run = Callable[..., tuple[int, str, str]]
 QUICK = ["--rounds", "2", "--updates", "3", "--step", "0.5", "--bounds", "9", "--clip", "20"]
 FIXED = [*QUICK, "--noise", "simulated", "--seed", "3"]
 BUDGET = ["--epsilon", "5", "--delta", "1e-5"]
+
+
+class Hasty(SqliteJournal):
+    """Does not wait for the disk."""
+
+    _synchronous = "OFF"
 
 
 @pytest.fixture
@@ -85,11 +92,13 @@ def test_the_reports_head_tells_an_old_copy_from_the_ledger(
 
     run("learn", *files, *options(made), *FIXED, "--epsilon", "1")
     assert run("ledger", "verify", made[0], "--head", head)[0] == 0, "an earlier head stays in the chain"
-    for leftover in tmp_path.glob("n.sqlite*"):
-        leftover.unlink()
     Path(made[0]).write_bytes(old)
     code, out, _ = run("ledger", "verify", made[0])
-    assert code == 0 and "only a head that was kept elsewhere can tell" in out
+    assert code == 1 and "an old copy was put back" in out
+    for leftover in tmp_path.glob("n.sqlite-*"):
+        leftover.unlink()
+    code, out, _ = run("ledger", "verify", made[0])
+    assert code == 0 and "compare the head with one that was kept elsewhere" in out and "ledger adopt" in out
     code, out, _ = run("ledger", "verify", made[0], "--head", head)
     assert code == 1 and "WRONG" in out and "cut off" in out
 
@@ -303,3 +312,63 @@ def test_a_snapshot_is_the_ledger_without_the_file(tmp_path: Path) -> None:
     assert open_ledger(path, "rho").head() == before
     with pytest.raises(InvalidParameter, match="'nobody'"):
         snapshot(path, "nobody")
+
+
+def test_an_export_is_verified_and_restored_by_commands(run: Run, tmp_path: Path) -> None:
+    path, exported = str(tmp_path / "a.sqlite"), tmp_path / "a.jsonl"
+    run("ledger", "init", path, "--name", "a", "--rho", "1")
+    exported.write_text(run("ledger", "export", path)[1])
+    code, out, _ = run("ledger", "verify-export", str(exported), "--json")
+    head = json.loads(out)["head"]
+    assert code == 0 and json.loads(out)["ok"] and json.loads(out)["entries"] == 1
+    assert run("ledger", "verify-export", str(exported), "--head", "2:" + "0" * 64)[0] == 1
+    (tmp_path / "no.jsonl").write_text("nothing")
+    (tmp_path / "no.bytes").write_bytes(b"\xff\xfe")
+    for name in ("no.jsonl", "no.bytes"):
+        code, out, err = run("ledger", "verify-export", str(tmp_path / name))
+        assert code == 2 and out == "" and err.startswith(("Error: ", "Usage: ")), err
+    for words, left in (([], "counts as spent"), (["--head", head], "what was left is left")):
+        restored = str(tmp_path / f"r{len(words)}.sqlite")
+        code, out, _ = run("ledger", "restore", str(exported), restored, *words)
+        assert code == 0 and left in out
+        assert shown(run, restored, "a") == {"rho": 0 if words else 1}
+    assert run("ledger", "restore", str(exported), path)[0] == 2
+
+
+def test_a_copy_without_its_head_is_adopted_and_an_old_format_upgraded(run: Run, tmp_path: Path) -> None:
+    path, copy = tmp_path / "a.sqlite", tmp_path / "b.sqlite"
+    run("ledger", "init", str(path), "--name", "a", "--rho", "1")
+    copy.write_bytes(path.read_bytes())
+    assert run("ledger", "init", str(copy), "--name", "b", "--rho", "1")[0] == 2
+    code, out, _ = run("ledger", "adopt", str(copy))
+    assert code == 0 and "can be charged" in out and "compare the head" in out
+    assert run("ledger", "init", str(copy), "--name", "b", "--rho", "1")[0] == 0
+    old = tmp_path / "old.sqlite"
+    old.write_bytes((Path(__file__).parents[1] / "accounting/stored/version-1.sqlite").read_bytes())
+    code, _, err = run("ledger", "show", str(old))
+    assert code == 2 and "privfcd ledger upgrade" in err
+    code, out, _ = run("ledger", "upgrade", str(old))
+    assert code == 0 and "from format 1" in out
+    assert "the present format already" in run("ledger", "upgrade", str(old))[1]
+
+
+def test_names_that_turn_the_text_around_are_shown_harmless(run: Run, tmp_path: Path) -> None:
+    path, name = str(tmp_path / "a.sqlite"), "north\u202eevil\u200f\x1b[31m"
+    for words in (["init", path, "--name", name, "--rho", "1"], ["show", path], ["verify", path], ["export", path]):
+        code, out, err = run("ledger", *words)
+        assert code == 0 and not any(mark in out + err for mark in "\u202e\u200f\x1b")
+
+
+def test_of_many_unfinished_runs_the_last_are_shown(run: Run, tmp_path: Path) -> None:
+    path = tmp_path / "a.sqlite"
+    run("ledger", "init", str(path), "--name", "a", "--rho", "1")
+    with Hasty(path) as journal:
+        for number in range(75):
+            journal.post("a", "reserve", f"run {number}", "", {"rho": 1}, request=f"q{number}")
+    data = json.loads(run("ledger", "show", str(path), "--json")[1])["data_sets"]["a"]
+    assert (len(data["unfinished"]), data["more_unfinished"]) == (20, 55)
+    assert (len(data["unanswered"]), data["more_unanswered"]) == (20, 55)
+    assert data["unfinished"][-1]["label"] == "run 74"
+    assert "55 runs of 'a' before these" in run("ledger", "show", str(path))[1]
+    found = json.loads(run("ledger", "verify", str(path), "--json")[1])
+    assert len(found["notes"]) == 51 and found["notes"][-1] == "and 100 more" and found["unfinished"] == 150

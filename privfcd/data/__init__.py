@@ -2,7 +2,7 @@
 
 from privfcd.data.box_moments import BoxMoments, box_sensitivity
 from privfcd.data.contingency import ContingencyTables
-from privfcd.data.directions import DirectionMoments, LinearMoments
+from privfcd.data.directions import DirectionMoments, LinearMoments, linear_on_grid
 from privfcd.data.encoding import Contrasts
 from privfcd.data.histogram import OctaveHistogram
 from privfcd.data.private import PrivateTable
@@ -28,6 +28,7 @@ __all__ = [
     "Table",
     "align",
     "box_sensitivity",
+    "linear_on_grid",
     "read_table",
     "split_rows",
     "table_moments",

@@ -11,19 +11,23 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
+from numpy.typing import NDArray
 
 from privfcd import checks
 from privfcd.accounting import REPLACE_ONE, NeighboringRelation
-from privfcd.amounts import PlainNumbers
-from privfcd.data.pairs import check_differences, moved_by, over_pairs
-from privfcd.data.queries import Array, Kind, Norm, centred, check_centre, rounding_slack
+from privfcd.data.integer_sums import block_rows
+from privfcd.data.pairs import blocks, check_differences, moved_by, share
+from privfcd.data.queries import Array, IntegerQuery, Kind, Norm, centred, check_centre
+from privfcd.mechanisms import Exact
 from privfcd.moments.octaves import BINS, HIGHEST, LOWEST, largest_noise, upper_bounds
 
 __all__ = ["BINS", "HIGHEST", "LOWEST", "OctaveHistogram", "largest_noise", "upper_bounds"]
 
+_ROUNDED = 1 + 2.0**-50
+
 
 @dataclass(frozen=True)
-class OctaveHistogram(PlainNumbers):
+class OctaveHistogram(IntegerQuery):
     """Counts of records by octave of |x_j|, for each column, and of the row's norm, divided by n.
 
     One replaced record moves one count up and one down in each of the d + 1 histograms: l2 sensitivity
@@ -54,23 +58,32 @@ class OctaveHistogram(PlainNumbers):
         check_centre(self.centre, d)
         check_differences(self.differences, self.centre)
 
-    def evaluate(self, rows: Array, n: int | None = None) -> Array:
-        """See `Query.evaluate`; shape (d + 1, bins), the rows' norms last; exact counts divided by n."""
-        return over_pairs(rows, self.differences, self._counts) / (n or len(rows))
-
-    def _counts(self, rows: Array) -> Array:
-        rows = centred(rows, self.centre)
-        scale = np.abs(rows).max(axis=1, keepdims=True)
-        safe = np.where(scale > 0, scale, 1.0)
-        lengths = np.maximum(np.linalg.norm(rows / safe, axis=1, keepdims=True), 1.0)  # 0 only for a row of zeros
-        log_norms = np.log2(lengths) + np.log2(safe)
-        exponents = np.frexp(np.abs(rows))[1] - 1  # floor(log2 |x|), exactly
-        exponents = np.where(rows == 0, LOWEST, exponents)
-        norm_exponents = np.where(scale > 0, np.floor(log_norms), LOWEST)
-        bins = np.clip(np.hstack([exponents, norm_exponents]), LOWEST, HIGHEST).astype(np.int64) - LOWEST
-        return np.stack([np.bincount(column, minlength=BINS) for column in bins.T]).astype(np.float64)
+    def exact(self, rows: Array, n: int) -> Exact:
+        """See `IntegerQuery.exact`; shape (d + 1, bins), the rows' norms last; counts divided by n."""
+        counts = np.zeros((self.d + 1) * BINS, np.int64)
+        first, terms = np.arange(self.d + 1)[:, None] * BINS - LOWEST, 0
+        for block in blocks(rows, self.differences, block_rows(self.d)):
+            octaves = np.clip(_octaves(centred(block, self.centre)), LOWEST, HIGHEST)
+            counts += np.bincount((octaves + first).ravel(), minlength=len(counts))
+            terms += len(block)
+        return Exact(counts.reshape(-1, BINS), share(self.differences) / n, terms)
 
     def sensitivity(self, n: int, relation: NeighboringRelation = REPLACE_ONE) -> float:
         """See `Query.sensitivity`."""
         moved = 2 if relation is REPLACE_ONE else 1
-        return math.sqrt(moved * (self.d + 1)) / n * moved_by(self.differences, relation) * rounding_slack(n, 1)
+        return math.sqrt(moved * (self.d + 1)) / n * moved_by(self.differences, relation) * _ROUNDED
+
+
+def _octaves(rows: Array) -> NDArray[np.int64]:
+    """Return floor(log2 |x|) of every value and of the rows' norms, shape (d + 1, m); `LOWEST` for 0."""
+    columns = np.ascontiguousarray(rows.T)
+    octaves = np.full((len(columns) + 1, columns.shape[1]), LOWEST, dtype=np.int64)
+    exponents = np.frexp(columns)[1]
+    np.copyto(octaves[:-1], exponents - 1, where=columns != 0)
+    largest = np.frexp(np.abs(columns).max(axis=0))[1]
+    squares = np.zeros(columns.shape[1])
+    for column in np.ldexp(columns, -largest):  # in their order, so that a record's octave is a function of it alone
+        squares += column * column
+    # |x| = 2^largest sqrt(squares), and floor(log2(s) / 2) is half the exponent of s, rounded down
+    np.copyto(octaves[-1], largest + (np.frexp(squares)[1] - 1) // 2, where=squares > 0)
+    return octaves

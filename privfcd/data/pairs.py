@@ -26,7 +26,7 @@ A record that is added or removed would move where all others stand, order or no
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -72,21 +72,28 @@ def moved_by(differences: bool, relation: NeighboringRelation) -> float:
     return MOVED
 
 
-def over_pairs(rows: Array, differences: bool, total: Callable[[Array], Array]) -> Array:
-    """Return the mean over all shifts of `total(differences)`, or `total(rows)` without pairs.
+def share(differences: bool) -> float:
+    """Return the weight of a pair in a mean over n records' pairs for each shift, times n; 1 for the records themselves."""
+    return 1 / SHIFTS if differences else 1.0
+
+
+def blocks(rows: Array, differences: bool, size: int) -> Iterator[Array]:
+    """Yield the records, or their differences for every shift, in blocks of `size` rows and less: C-contiguous doubles.
 
     Parameters
     ----------
     rows : ndarray of shape (n, d)
         In the order in which they are paired.
     differences : bool
-    total : function
-        Of rows of shape (n, d): adds up something of each.
+    size : int
     """
-    if not differences:
-        return total(rows)
-    added = sum(total(_differences(rows, np.roll(rows, -shift, axis=0))) for shift in range(1, SHIFTS + 1))
-    return np.asarray(added / SHIFTS)
+    for shift in range(1, SHIFTS + 1) if differences else (0,):
+        for start in range(0, len(rows), size):
+            block = np.ascontiguousarray(rows[start : start + size], dtype=np.float64)
+            if shift:
+                others = np.arange(start + shift, start + shift + len(block)) % len(rows)
+                block = _differences(block, np.asarray(rows[others], dtype=np.float64))
+            yield block
 
 
 def in_secret_order(rows: Array, query: Any, source: NoiseSource, key: tuple[int, ...]) -> Array:

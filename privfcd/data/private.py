@@ -19,7 +19,7 @@ from dp_accounting import DpEvent, NonPrivateDpEvent, NoOpDpEvent
 from privfcd import checks
 from privfcd.accounting import REPLACE_ONE, Budget, EpsilonDeltaDpEvent, Ledger, NeighboringRelation, Reservation
 from privfcd.data.pairs import in_secret_order
-from privfcd.data.queries import Array, Query
+from privfcd.data.queries import Array, Query, answer
 from privfcd.data.tables import read_table
 from privfcd.errors import InvalidParameter
 from privfcd.mechanisms import GumbelMax, NoiseSource, NoiseStream, SecureNoise
@@ -293,7 +293,7 @@ class PrivateTable:
         else:
             self.ledger.charge(NonPrivateDpEvent() if self.open else event, label)
         key = self._fresh_key() if key is None else key
-        return mechanism.release(query.evaluate(self._rows_for(query, key), self.n_rows), self._stream(*key))
+        return mechanism.release(answer(query, self._rows_for(query, key), self.n_rows), self._stream(*key))
 
     def select(
         self, query: Query, mechanism: GumbelMax, *, label: str | None = None, reservation: Reservation | None = None

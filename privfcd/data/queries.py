@@ -23,7 +23,7 @@ from privfcd.accounting import REPLACE_ONE, NeighboringRelation
 from privfcd.amounts import PlainNumbers
 from privfcd.data.products import record_products
 from privfcd.errors import InvalidParameter
-from privfcd.mechanisms import covariance_sensitivity
+from privfcd.mechanisms import Exact, covariance_sensitivity
 
 Array = NDArray[np.float64]
 Norm = Literal["l1", "l2", "linf"]
@@ -53,6 +53,23 @@ class Query(Protocol):
 
     def sensitivity(self, n: int, relation: NeighboringRelation = REPLACE_ONE) -> float:
         """Return how far one record can move the answer on `n` rows; inf where nothing is clipped."""
+
+
+class IntegerQuery(PlainNumbers):
+    """A query whose answer is a sum of whole numbers over records: exact, and answers on parts of a table add up."""
+
+    def exact(self, rows: Array, n: int) -> Exact:
+        """Return what these rows add to the answer, divided by the public `n`."""
+        raise NotImplementedError
+
+    def evaluate(self, rows: Array, n: int | None = None) -> Array:
+        """See `Query.evaluate`."""
+        return np.asarray(self.exact(rows, n or len(rows)))
+
+
+def answer(query: Query, rows: Array, n: int) -> Array | Exact:
+    """Return what noise is added to: the exact answer of a query that has one."""
+    return query.exact(rows, n) if isinstance(query, IntegerQuery) else query.evaluate(rows, n)
 
 
 def summation_slack(n: int, pairwise: bool) -> float:

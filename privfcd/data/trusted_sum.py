@@ -8,7 +8,9 @@ and what is made of it. Towards the place itself nothing is promised.
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Sequence
+from functools import reduce
 from typing import Any, TypeVar
 
 from dp_accounting import NonPrivateDpEvent
@@ -16,7 +18,7 @@ from dp_accounting import NonPrivateDpEvent
 from privfcd import checks
 from privfcd.accounting import Reservation
 from privfcd.data.private import Mechanism, PrivateTable, check_covered
-from privfcd.data.queries import Query
+from privfcd.data.queries import Query, answer
 from privfcd.errors import InvalidParameter
 
 Answer = TypeVar("Answer")
@@ -63,8 +65,8 @@ def release_sum(
         check_covered(NonPrivateDpEvent() if table.open else cost, reservation, label)
     for reservation in reservations:
         reservation.draw(label)
-    exact = sum(query.evaluate(table._rows_for(query, (*key, place)), total) for place, table in enumerate(tables))
-    return mechanism.release(exact, tables[0]._stream(*key))
+    parts = (answer(query, table._rows_for(query, (*key, place)), total) for place, table in enumerate(tables))
+    return mechanism.release(reduce(operator.add, parts), tables[0]._stream(*key))
 
 
 def check_summable(tables: Sequence[PrivateTable]) -> int:

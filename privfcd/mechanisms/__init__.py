@@ -1,6 +1,7 @@
 """Mechanisms: parameters, cost and release of each, with its proof; and the sources of noise."""
 
 from privfcd.mechanisms.covariance import AnalyticGaussian, NoisyCovariance, covariance_sensitivity
+from privfcd.mechanisms.exact import Exact
 from privfcd.mechanisms.exponential import GumbelMax
 from privfcd.mechanisms.gaussian import Gaussian
 from privfcd.mechanisms.laplace import Laplace
@@ -13,6 +14,7 @@ from privfcd.mechanisms.vectors import GaussianVector, LaplaceVector
 
 __all__ = [
     "AnalyticGaussian",
+    "Exact",
     "Gaussian",
     "GaussianVector",
     "GumbelMax",

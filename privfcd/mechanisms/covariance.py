@@ -21,7 +21,7 @@ from typing import ClassVar
 
 import numpy as np
 from dp_accounting import DpEvent
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
 from privfcd import checks
 from privfcd.accounting import (
@@ -33,7 +33,11 @@ from privfcd.accounting import (
     gaussian_sigma,
 )
 from privfcd.errors import InvalidParameter
+from privfcd.mechanisms.exact import Exact
 from privfcd.mechanisms.noise import Array, NoiseStream, finite
+
+_ROUNDED = 1 + 2.0**-50
+"""Sensitivities are rounded up."""
 
 
 def covariance_sensitivity(row_norm: float, n: int, relation: NeighboringRelation = REPLACE_ONE) -> float:
@@ -59,7 +63,7 @@ def covariance_sensitivity(row_norm: float, n: int, relation: NeighboringRelatio
     if relation not in (REPLACE_ONE, ADD_OR_REMOVE_ONE):
         raise checks.refuse("relation", relation, "REPLACE_ONE or ADD_OR_REMOVE_ONE")
     n = checks.count("n", n)
-    return (math.sqrt(2) if relation is REPLACE_ONE else 1.0) * row_norm**2 / n
+    return (math.sqrt(2) if relation is REPLACE_ONE else 1.0) * row_norm**2 / n * _ROUNDED
 
 
 @dataclass(frozen=True)
@@ -72,17 +76,20 @@ class NoisyCovariance:
         Symmetric; with noise it need not be positive semidefinite.
     scale : float
         Standard deviation of the noise on the diagonal; off it the standard deviation is scale / sqrt(2).
+    known : ndarray of bool, optional
+        Entries that carry no noise, because no record moves them.
     """
 
     matrix: Array
     scale: float
+    known: NDArray[np.bool_] | None = None
 
     @property
     def noise_sd(self) -> Array:
         """Standard deviation of the noise in each entry, shape (d, d)."""
         sd = np.full(self.matrix.shape, self.scale / math.sqrt(2))
         np.fill_diagonal(sd, self.scale)
-        return sd
+        return sd if self.known is None else np.where(self.known, 0.0, sd)
 
     def positive_semidefinite(self, floor: float = 0.0) -> NoisyCovariance:
         """Return the nearest matrix whose eigenvalues are at least `floor`: post-processing, free of budget."""
@@ -121,14 +128,17 @@ class AnalyticGaussian:
         """Return the cost of one release of a matrix of this Frobenius `sensitivity`."""
         return gaussian_event(sensitivity, self.scale)
 
-    def release(self, value: ArrayLike, stream: NoiseStream) -> NoisyCovariance:
+    def release(self, value: ArrayLike | Exact, stream: NoiseStream) -> NoisyCovariance:
         """Return the symmetric matrix `value` with noise."""
-        matrix = finite("value", value)
+        matrix = value.numbers if isinstance(value, Exact) else finite("value", value)
         if matrix.ndim != 2 or matrix.shape[0] != matrix.shape[1] or not np.array_equal(matrix, matrix.T):
             raise InvalidParameter(f"value must be a symmetric matrix, got shape {matrix.shape}")
-        rows, columns = np.triu_indices(len(matrix))
+        known = None if not isinstance(value, Exact) or value.known is None else ~np.isnan(value.known)
+        upper = np.triu_indices(len(matrix))
         off_diagonal = math.nextafter(self.scale / math.sqrt(2), math.inf) if self.scale else 0.0
-        scales = np.where(rows == columns, self.scale, off_diagonal)
-        noisy = np.empty_like(matrix)
-        noisy[rows, columns] = noisy[columns, rows] = stream.gaussian(matrix[rows, columns], scales)
-        return NoisyCovariance(noisy, self.scale)
+        scales = np.where(upper[0] == upper[1], self.scale, off_diagonal)
+        if known is not None:
+            scales[known[upper]] = 0.0
+        noisy = np.empty(matrix.shape)
+        noisy[upper] = noisy.T[upper] = stream.gaussian(value[upper] if isinstance(value, Exact) else matrix[upper], scales)
+        return NoisyCovariance(noisy, self.scale, known)

@@ -19,6 +19,7 @@ from numpy.typing import ArrayLike
 
 from privfcd import checks
 from privfcd.accounting import gaussian_event
+from privfcd.mechanisms.exact import Exact
 from privfcd.mechanisms.noise import Array, NoiseStream
 
 
@@ -42,6 +43,6 @@ class Gaussian:
         """Return the cost of one release of an answer of this l2 `sensitivity`."""
         return gaussian_event(sensitivity, self.scale)
 
-    def release(self, value: ArrayLike, stream: NoiseStream) -> Array:
+    def release(self, value: ArrayLike | Exact, stream: NoiseStream) -> Array:
         """Return `value` with noise."""
         return stream.gaussian(value, self.scale)

@@ -17,6 +17,7 @@ from numpy.typing import ArrayLike
 
 from privfcd import checks
 from privfcd.accounting import laplace_event
+from privfcd.mechanisms.exact import Exact
 from privfcd.mechanisms.noise import Array, NoiseStream
 
 
@@ -41,6 +42,6 @@ class Laplace:
         """Return the cost of one release of an answer of this l1 `sensitivity`."""
         return laplace_event(sensitivity, self.scale)
 
-    def release(self, value: ArrayLike, stream: NoiseStream) -> Array:
+    def release(self, value: ArrayLike | Exact, stream: NoiseStream) -> Array:
         """Return `value` with noise."""
         return stream.laplace(value, self.scale)

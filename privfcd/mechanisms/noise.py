@@ -25,7 +25,10 @@ _ORDER = 2**32 - 1
 
 
 class NoiseStream(Protocol):
-    """A live source of samples. Values and scores must be finite; scales one finite number of at least 0."""
+    """A live source of samples. Values and scores must be finite; scales one finite number of at least 0.
+
+    A value may be an exact answer (see `exact`), which a secure stream does not round before noise is added.
+    """
 
     secure: bool
 

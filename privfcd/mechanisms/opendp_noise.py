@@ -6,14 +6,19 @@ the continuous law agree far below any delta; selections use exact-arithmetic Gu
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from privfcd import checks
+from privfcd.mechanisms.exact import Exact
 from privfcd.mechanisms.noise import Array, NoiseStream, checked_scale, finite
+
+_MOST_UNITS = 2.0**56
+"""Above, 64-bit numbers have too little room for noise."""
 
 
 @dataclass(frozen=True)
@@ -35,10 +40,10 @@ class OpenDPNoise:
 class _OpenDPStream:
     secure = True
 
-    def gaussian(self, value: ArrayLike, scale: float | Array) -> Array:
+    def gaussian(self, value: ArrayLike | Exact, scale: float | Array) -> Array:
         return _elementwise("gaussian", value, scale)
 
-    def laplace(self, value: ArrayLike, scale: float | Array) -> Array:
+    def laplace(self, value: ArrayLike | Exact, scale: float | Array) -> Array:
         return _elementwise("laplace", value, scale)
 
     def select(self, scores: Array, scale: float) -> int:
@@ -55,7 +60,9 @@ class _OpenDPStream:
         return int(_opendp_measurement("permute and flip", float(scale))(scores.tolist()))
 
 
-def _elementwise(kind: str, value: ArrayLike, scale: float | Array) -> Array:
+def _elementwise(kind: str, value: ArrayLike | Exact, scale: float | Array) -> Array:
+    if isinstance(value, Exact):
+        return _whole(kind, value, scale)
     centre = finite("value", value)
     scales = np.broadcast_to(checked_scale(scale, centre.shape), centre.shape)
     noisy = np.array(centre)
@@ -66,12 +73,24 @@ def _elementwise(kind: str, value: ArrayLike, scale: float | Array) -> Array:
     return np.clip(noisy, -largest, largest)
 
 
+def _whole(kind: str, value: Exact, scale: float | Array) -> Array:
+    """Return an exact answer with discrete noise on its whole numbers, which has no doubles to round."""
+    scales = value.in_units(scale)
+    if scales.size and scales.max() > _MOST_UNITS:
+        raise checks.refuse("scale in units of a sum", float(scales.max()), f"at most {_MOST_UNITS:g} with OpenDP's noise")
+    noisy = value.numbers.astype(object)
+    for one in np.unique(scales[scales > 0]):
+        mask = scales == one
+        noisy[mask] += np.array(_opendp_measurement(kind, float(one), "i64")([0] * int(mask.sum())), dtype=object)
+    return np.asarray(replace(value, numbers=noisy))
+
+
 @lru_cache(maxsize=4096)
-def _opendp_measurement(kind: str, scale: float) -> Any:
+def _opendp_measurement(kind: str, scale: float, numbers: str = "f64") -> Any:
     import opendp.prelude as dp
 
     dp.enable_features("contrib")
-    vector = dp.vector_domain(dp.atom_domain(T=float, nan=False))
+    vector = dp.vector_domain(dp.atom_domain(T=float, nan=False) if numbers == "f64" else dp.atom_domain(T=numbers))
     match kind:
         case "gaussian":
             return dp.m.make_gaussian(vector, dp.l2_distance(T=float), scale=scale)

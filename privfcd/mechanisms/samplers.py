@@ -25,6 +25,7 @@ from privfcd.errors import InvalidParameter
 from privfcd.mechanisms import coins, grid, selection
 from privfcd.mechanisms.cells import LAPLACE, NORMAL, Draws, StandardLaw
 from privfcd.mechanisms.entropy import Entropy, Pool
+from privfcd.mechanisms.exact import Exact
 from privfcd.mechanisms.lazy import Lazy
 from privfcd.mechanisms.noise import held_by_doubles, plain
 from privfcd.mechanisms.staged import ExactTable, Mask, SelectionTable
@@ -85,13 +86,14 @@ class SecureSampler:
     def __reduce__(self) -> tuple[Any, ...]:
         return (SecureSampler, ())
 
-    def gaussian(self, value: ArrayLike, scale: float | Array) -> Array:
+    def gaussian(self, value: ArrayLike | Exact, scale: float | Array) -> Array:
         """Return `value` plus Gaussian noise of standard deviation `scale`, rounded to the grid of the scale.
 
         Parameters
         ----------
-        value : array_like
-            Finite numbers, taken as doubles; a NaN or an infinity is refused before any noise is drawn.
+        value : array_like or Exact
+            Finite numbers, taken as doubles; a NaN or an infinity is refused before any noise is drawn. An exact answer is
+            not rounded to doubles first.
         scale : float or ndarray
             Standard deviation in the units of `value`, finite and at least 0; an array must broadcast to the
             shape of `value`. Where it is 0 the value is returned as it is.
@@ -108,11 +110,13 @@ class SecureSampler:
         """
         return self._noisy(self._normal, value, scale)
 
-    def laplace(self, value: ArrayLike, scale: float | Array) -> Array:
+    def laplace(self, value: ArrayLike | Exact, scale: float | Array) -> Array:
         """Return `value` plus Laplace noise of scale `scale`, rounded to its grid; else as `gaussian`."""
         return self._noisy(self._laplace, value, scale)
 
-    def _noisy(self, pool: Pool[_Reserve], value: ArrayLike, scale: float | Array) -> Array:
+    def _noisy(self, pool: Pool[_Reserve], value: ArrayLike | Exact, scale: float | Array) -> Array:
+        if isinstance(value, Exact):
+            return value.noisy(lambda low, scales: self._noisy(pool, low, scales), scale)
         if isinstance(value, float) and isinstance(scale, float):
             if not math.isfinite(value):
                 raise _not_finite("value")

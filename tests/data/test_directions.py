@@ -14,10 +14,13 @@ from privfcd.audits import search_sensitivity
 from privfcd.data.directions import DirectionMoments, LinearMoments
 from privfcd.data.histogram import OctaveHistogram
 from privfcd.errors import InvalidParameter
+from privfcd.mechanisms import AnalyticGaussian, SecureNoise, SimulatedNoise
 
 RNG = np.random.default_rng(0)
 LINEAR = RNG.normal(size=(3, 3)) + 2 * np.eye(3)
 CENTRE = (0.5, -1.0, 2.0)
+GRID = 2.0**-19
+"""How far entries of moments may be from their definition, in units of the squared norm: records are on a grid."""
 RELATIONS = [REPLACE_ONE, ADD_OR_REMOVE_ONE]
 
 
@@ -27,24 +30,57 @@ def test_definitions(centre: tuple[float, ...] | None) -> None:
     shifted = rows - (np.array(centre) if centre else 0.0)
     directions = np.array([row @ LINEAR / np.linalg.norm(row @ LINEAR) for row in shifted])
     expected = sum(np.outer(u, u) for u in directions) / 40
-    np.testing.assert_allclose(DirectionMoments(LINEAR, centre).evaluate(rows), expected, rtol=1e-10)
+    np.testing.assert_allclose(DirectionMoments(LINEAR, centre).evaluate(rows), expected, rtol=0, atol=GRID)
     clipped = []
     for row in shifted:
         y = row @ LINEAR
         clipped.append(y if np.linalg.norm(y) <= 4 else y * 4 / np.linalg.norm(y))
     expected = sum(np.outer(y, y) for y in clipped) / 50
-    np.testing.assert_allclose(LinearMoments(LINEAR, 4.0, centre).evaluate(rows, 50), expected, rtol=1e-10)
+    np.testing.assert_allclose(LinearMoments(LINEAR, 4.0, centre).evaluate(rows, 50), expected, rtol=0, atol=16 * GRID)
+
+
+@pytest.mark.parametrize("n", [None, 64])
+def test_a_constant_brings_the_means_with_the_second_moments(n: int | None) -> None:
+    rows = RNG.normal(size=(40, 3)) * 2 + 1
+    joined = []
+    for row in rows:
+        y = row @ LINEAR
+        joined.append(np.append(y * min(1.0, math.sqrt(24) / np.linalg.norm(y)), 1.0))
+    expected = sum(np.outer(f, f) for f in joined) / (n or 40)
+    expected[3, 3] = 1.0
+    query = LinearMoments(LINEAR, 5.0, constant=True)
+    query.check(3)
+    np.testing.assert_allclose(query.evaluate(rows, n), expected, rtol=0, atol=25 * GRID)
+    assert query.evaluate(rows, n)[3, 3] == 1.0
+    assert query.sensitivity(40) == LinearMoments(LINEAR, 5.0).sensitivity(40)
+    for stream in (SecureNoise().stream(), SimulatedNoise(1).stream(1)):
+        noisy = AnalyticGaussian(0.5).release(query.exact(rows, 40), stream)
+        assert noisy.matrix[3, 3] == 1.0 and noisy.noise_sd[3, 3] == 0.0
+        assert np.array_equal(noisy.matrix, noisy.matrix.T)
+        assert (noisy.matrix != query.evaluate(rows)).sum() == 15
+
+
+def test_the_sensitivity_with_a_constant_is_attained() -> None:
+    far = np.array([[1e3, 0.0, 0.0], [0.0, 1e3, 0.0], [-1.0, 1e3, 0.0]])
+    query = LinearMoments(np.eye(3), 1.5, constant=True)
+    y = np.array([math.sqrt(1.25), 0.0, 0.0])
+    z = np.array([-1 / math.sqrt(1.25), math.sqrt(1.25 - 1 / 1.25), 0.0])  # y·z = -1: orthogonal with the constants
+    rows = np.vstack([far, y])
+    other = np.vstack([far, z])
+    moved = np.linalg.norm(query.evaluate(rows) - query.evaluate(other))
+    assert query.sensitivity(4) * (1 - 1e-5) <= moved <= query.sensitivity(4)
 
 
 @pytest.mark.parametrize("relation", RELATIONS)
 @pytest.mark.parametrize("centre", [None, CENTRE])
-@pytest.mark.parametrize("kind", ["directions", "clipped", "octaves"])
+@pytest.mark.parametrize("kind", ["directions", "clipped", "constant", "octaves"])
 def test_a_search_attains_the_sensitivity_and_never_beats_it(
     kind: str, centre: tuple[float, ...] | None, relation: NeighboringRelation
 ) -> None:
     query = {
         "directions": DirectionMoments(LINEAR, centre),
         "clipped": LinearMoments(LINEAR, 2.0, centre),
+        "constant": LinearMoments(LINEAR, 2.0, centre, constant=True),
         "octaves": OctaveHistogram(3, centre),
     }[kind]
     report = search_sensitivity(query, 6, 3, bound=3.0, relation=relation, evaluations=1500, seed=1)
@@ -65,9 +101,9 @@ def test_no_row_counts_for_more_than_length_one(seed: int, exponent: float) -> N
 
 def test_rows_of_zeros_count_as_nothing() -> None:
     rows = np.array([[0.0, 0.0, 0.0], [1.0, 2.0, 3.0]])
-    assert np.trace(DirectionMoments(LINEAR).evaluate(rows)) == pytest.approx(0.5)
+    assert np.trace(DirectionMoments(LINEAR).evaluate(rows)) == pytest.approx(0.5, abs=GRID)
     centred = DirectionMoments(LINEAR, (1.0, 2.0, 3.0)).evaluate(rows)
-    assert np.trace(centred) == pytest.approx(0.5)
+    assert np.trace(centred) == pytest.approx(0.5, abs=GRID)
     assert not LinearMoments(LINEAR, 1.0).evaluate(rows[:1]).any()
 
 
@@ -75,7 +111,7 @@ def test_directions_do_not_see_scale() -> None:
     rows = RNG.normal(size=(20, 3))
     scaled = rows * 10.0 ** RNG.uniform(-100, 100, size=(20, 1))
     query = DirectionMoments(LINEAR)
-    np.testing.assert_allclose(query.evaluate(rows), query.evaluate(scaled), rtol=1e-9)
+    np.testing.assert_allclose(query.evaluate(rows), query.evaluate(scaled), rtol=0, atol=GRID)
 
 
 @pytest.mark.parametrize(
@@ -86,6 +122,10 @@ def test_directions_do_not_see_scale() -> None:
         (DirectionMoments(LINEAR, (1.0,)), "centre must be"),
         (LinearMoments(LINEAR, 0.0), "row_norm must be"),
         (LinearMoments(LINEAR, math.inf), "row_norm must be"),
+        (LinearMoments(LINEAR, 1.0, constant=True), "row_norm must be above 1"),
+        (LinearMoments(LINEAR, 2.0**21, constant=True), "row_norm must be above 1"),
+        (LinearMoments(LINEAR, 2.0, constant=1), "constant must be True or False"),  # type: ignore[arg-type]
+        (LinearMoments(LINEAR, 2.0, None, True, True), "constant must be False for differences"),
         (LinearMoments(np.full((3, 3), 1e60), 1.0), "linear must have"),
         (OctaveHistogram(3, (1.0,)), "centre must be"),
     ],

@@ -15,7 +15,7 @@ from privfcd import Budget, PrivateTable, SecureNoise, SimulatedNoise
 from privfcd.accounting import ADD_OR_REMOVE_ONE
 from privfcd.data.directions import DirectionMoments, LinearMoments
 from privfcd.data.histogram import OctaveHistogram
-from privfcd.data.pairs import MOVED, SHIFTS, in_secret_order, over_pairs
+from privfcd.data.pairs import MOVED, SHIFTS, blocks, in_secret_order
 from privfcd.errors import InvalidParameter
 from privfcd.mechanisms import AnalyticGaussian
 from privfcd.mechanisms.orders import random_order
@@ -34,13 +34,9 @@ def pairs_of(n: int) -> list[tuple[int, int]]:
     """Return all pairs, read off rows that are single marks."""
     found: list[tuple[int, int]] = []
 
-    def total(differences: np.ndarray) -> np.ndarray:
-        for row in differences:
-            plus, minus = np.flatnonzero(row > 0), np.flatnonzero(row < 0)
-            found.append((int(plus[0]), int(minus[0])) if plus.size else (-1, -1))
-        return np.zeros(1)
-
-    over_pairs(np.eye(n), True, total)
+    for row in np.concatenate(list(blocks(np.eye(n), True, 3))):
+        plus, minus = np.flatnonzero(row > 0), np.flatnonzero(row < 0)
+        found.append((int(plus[0]), int(minus[0])) if plus.size else (-1, -1))
     return found
 
 
@@ -62,10 +58,10 @@ def test_moments_are_the_mean_over_all_pairs() -> None:
     for first, second in pairs_of(23):
         y = (rows[first] - rows[second]) @ LINEAR
         expected += np.outer(y, y) / (y @ y) / (SHIFTS * 23)
-    np.testing.assert_allclose(DirectionMoments(LINEAR, differences=True).evaluate(rows), expected, rtol=1e-10)
-    wide = LinearMoments(LINEAR, 1e9, differences=True).evaluate(rows)
+    np.testing.assert_allclose(DirectionMoments(LINEAR, differences=True).evaluate(rows), expected, rtol=0, atol=1e-6)
+    wide = LinearMoments(LINEAR, 1e3, differences=True).evaluate(rows)
     brute = [np.outer(y, y) / 2 for i, j in pairs_of(23) for y in [(rows[i] - rows[j]) @ LINEAR]]
-    np.testing.assert_allclose(wide, np.mean(brute, axis=0), rtol=1e-9)
+    np.testing.assert_allclose(wide, np.mean(brute, axis=0), rtol=0, atol=1e-2)  # records are on a grid of 1e3 2^-20
     counts = OctaveHistogram(3, differences=True).evaluate(rows)
     np.testing.assert_allclose(counts.sum(axis=1), 1.0)
 
@@ -97,7 +93,7 @@ def test_the_claim_is_reached() -> None:
     rows[7], other[7] = [1e6, 0.0, 0.0], [0.0, 1e6, 0.0]
     identity = DirectionMoments(np.eye(3), differences=True)
     moved = np.linalg.norm(identity.evaluate(rows) - identity.evaluate(other))
-    assert moved == pytest.approx(2 * math.sqrt(2) / n, rel=1e-9)
+    assert moved == pytest.approx(2 * math.sqrt(2) / n, rel=3e-6)
     assert moved == pytest.approx(identity.sensitivity(n), rel=1e-6)
     assert identity.sensitivity(n) == pytest.approx(2 * DirectionMoments(np.eye(3)).sensitivity(n), rel=1e-9)
     rows[7], other[7] = [1e9, 1e9, 1e9], [1e18, 1e18, 1e18]
@@ -123,7 +119,7 @@ def test_refusals(query: DirectionMoments) -> None:
 def rows_seen(table: PrivateTable, monkeypatch: pytest.MonkeyPatch, query: DirectionMoments) -> np.ndarray:
     """Return the rows that a query is asked of, by a table."""
     seen: list[np.ndarray] = []
-    monkeypatch.setattr(DirectionMoments, "evaluate", lambda self, rows, n: seen.append(rows.copy()) or np.eye(3))
+    monkeypatch.setattr(DirectionMoments, "exact", lambda self, rows, n: seen.append(rows.copy()) or np.eye(3))
     table.release(query, AnalyticGaussian(1.0))
     return seen[0]
 

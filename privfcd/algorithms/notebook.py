@@ -10,7 +10,7 @@ from contextlib import suppress
 from typing import Any
 
 from privfcd.algorithms.results import missing_promises
-from privfcd.drawing.drawn_edges import drawn_edges
+from privfcd.drawing.edges import drawn_edges
 from privfcd.drawing.layers import PictureTooLarge
 from privfcd.drawing.svg import graph_svg
 from privfcd.graphs.interchange import share

@@ -16,10 +16,9 @@ from itertools import pairwise
 import networkx as nx
 
 from privfcd import checks
-from privfcd.drawing.crossings import crossings, ordered
 from privfcd.drawing.curves import Curve, Point, backwards
-from privfcd.drawing.downward import Line, downward, layer_numbers
 from privfcd.drawing.labels import labels, text_width
+from privfcd.drawing.order import Line, crossings, downward, layer_numbers, ordered
 from privfcd.errors import InvalidParameter
 from privfcd.graphs.dag import plain_digraph
 

@@ -1,29 +1,18 @@
-"""A picture of a graph for papers, in layers so that arrows point down. Needs Matplotlib (extra `plot`)."""
+"""A graph's SVG as a file, or painted into a PNG or PDF by Matplotlib (extra `plot`)."""
 
 from __future__ import annotations
 
 import io
 import math
 import os
+import re
 from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+from xml.etree import ElementTree
 
 from privfcd import checks
-from privfcd.drawing.curves import Curve
-from privfcd.drawing.drawing import (
-    FONT,
-    LIGHT,
-    SMALL,
-    arrowhead,
-    colour_name,
-    dashes,
-    drawing,
-    mark_place,
-    shaft,
-)
-from privfcd.drawing.drawn_edges import DrawnEdge, line_width, opacity
-from privfcd.drawing.labels import shortened, text_width
+from privfcd.drawing.svg import FONT, graph_svg
 from privfcd.errors import InvalidParameter
 from privfcd.whole_files import write_whole
 
@@ -34,8 +23,6 @@ if TYPE_CHECKING:
 
 _POINTS = 10 / FONT  # of one unit of the drawing: names have 10 points
 _DPI, _MOST_PIXELS = 150, 3e7  # of a PNG: a wide graph gets fewer pixels an inch, rather than a file of 40 MB
-_MARGIN = 14.0
-_HEADING = FONT + 2
 
 
 def draw_graph(
@@ -54,7 +41,7 @@ def draw_graph(
         Nodes are texts; `weight` sets an edge's width (by its absolute value) and dash (negative). Two arcs with the
         attribute `undirected` are one line without an arrowhead. Where arrows form a cycle, a few of them point up.
     path : path
-        File to write; its suffix chooses the format.
+        File to write; its suffix chooses the format. An SVG is that of `graph_svg`; the others need Matplotlib.
     target : networkx.DiGraph, optional
         Colours edges as right, reversed or not in the target, and adds those that only the target has, dotted.
     title : str
@@ -67,36 +54,25 @@ def draw_graph(
     InvalidParameter
         The graph cannot be drawn (see `graph_svg`), there is no such folder, or the file cannot be written.
     """
-    made = drawing(graph, stability=stability, target=target)
-    reach = made.right - made.left
-    heading = shortened(title, _HEADING, max(reach, 420.0))
-    across = max(reach, made.notes_width, text_width(heading, _HEADING), 80.0)
-    top = _MARGIN + (_HEADING + 12 if heading else 0.0)
-    below = top + made.layout.height + _MARGIN
-    width, height = across + 2 * _MARGIN, below + (made.notes_height + 8 if made.notes else 0.0)
+    text = graph_svg(graph, stability=stability, target=target, title=title)
+    if Path(path).suffix.lower() == ".svg":
+        write_whole(path, text.encode("utf-8"))
+        return
+    save_figure(painted(text), path)
+
+
+def painted(text: str) -> Figure:
+    """Return a figure that shows the text of `graph_svg`."""
+    root = ElementTree.fromstring(text)  # our own text: nothing else is parsed here
+    width, height = (float(number) for number in root.attrib["viewBox"].split()[2:])
     figure = new_figure((width * _POINTS / 72, height * _POINTS / 72))
     figure.set_layout_engine("none")
     axes = figure.add_axes((0, 0, 1, 1))
-    shift = _MARGIN + (across - reach) / 2 - made.left
-    axes.set_xlim(-shift, width - shift)
-    axes.set_ylim(height - top, -top)
+    axes.set_xlim(0, width)
+    axes.set_ylim(height, 0)
     axes.set_axis_off()
-    for route, edge in made.edges:
-        _line(axes, route.curves, edge, line_width(edge, made.largest))
-    for box in made.layout.boxes.values():
-        _box(axes, box.x - box.width / 2, box.y - box.height / 2, box.width, box.height)
-        _text(axes, box.x, box.y, box.text, FONT)
-    for label in made.labels:
-        _text(axes, label.x, label.y, label.text, SMALL, halo=True)
-    if heading:
-        _text(axes, across / 2 + _MARGIN - shift, _MARGIN + FONT / 2 - top, heading, _HEADING)
-    for note in made.notes:
-        dx, dy = _MARGIN - shift, below - top
-        if note.sample is not None:
-            p, q, r, s = ((x + dx, y + dy) for x, y in note.line)
-            _line(axes, ((p, q, r, s),), note.sample, 1.8, sample=True)
-        _text(axes, note.x + dx, note.y + dy, note.words, SMALL, align="left")
-    save_figure(figure, path)
+    _paint(axes, root, {}, (0.0, 0.0))
+    return figure
 
 
 def new_figure(size: tuple[float, float]) -> Figure:
@@ -119,49 +95,63 @@ def save_figure(figure: Figure, path: str | os.PathLike[str]) -> None:
     write_whole(path, picture.getvalue())
 
 
-def _line(axes: Axes, curves: tuple[Curve, ...], edge: DrawnEdge, width: float, *, sample: bool = False) -> None:
-    """Add a line with its arrowhead and mark."""
-    from matplotlib.patches import Circle, PathPatch, Polygon
+def _paint(axes: Axes, element: ElementTree.Element, inherited: Mapping[str, str], origin: tuple[float, float]) -> None:
+    """Add an element of `graph_svg` and those within it: rect, path (M, L and C), polygon, circle and text."""
+    from matplotlib import patches
     from matplotlib.path import Path as Line
 
-    colour = LIGHT[colour_name(edge, sample=sample)]
-    shared: dict[str, Any] = {"edgecolor": colour, "alpha": opacity(edge), "clip_on": False}
-    steps = [point for curve in shaft(curves, edge, width) for point in curve[1:]]
-    codes = [Line.MOVETO, *[Line.CURVE4] * len(steps)]
-    pattern = dashes(edge)
-    style = "solid" if pattern is None else (0, tuple(length / width for length in pattern))  # in units of the width
-    line = Line([curves[0][0], *steps], codes)
-    axes.add_patch(
-        PathPatch(line, facecolor="none", linewidth=width * _POINTS, linestyle=style, capstyle="butt", **shared)
-    )
-    if edge.directed:
-        face = "none" if edge.verdict == "reversed" else colour
-        corners = arrowhead(curves, width)
-        axes.add_patch(Polygon(corners, facecolor=face, linewidth=1.2 * _POINTS, **shared))
-    x, y = mark_place(curves)
-    if edge.verdict == "wrong":
-        cross = Line([(x - 5, y - 5), (x + 5, y + 5), (x - 5, y + 5), (x + 5, y - 5)], [1, 2, 1, 2])
-        axes.add_patch(PathPatch(cross, facecolor="none", linewidth=2.2 * _POINTS, **shared))
-    if edge.verdict == "open":
-        axes.add_patch(Circle((x, y), 4.5, facecolor="none", linewidth=1.6 * _POINTS, **shared))
+    style = {**inherited, **element.attrib}
+    if "transform" in element.attrib:
+        x, y = _numbers(element.attrib["transform"])
+        origin = (origin[0] + x, origin[1] + y)
+    number = {key: float(value) for key, value in style.items() if re.fullmatch(r"-?[\d.]+", value)}
+    number = {"stroke-width": 1.0, "opacity": 1.0, **number}
+    shared: dict[str, Any] = {
+        "facecolor": style.get("fill", "none"),
+        "edgecolor": style.get("stroke", "none"),
+        "clip_on": False,
+    }
+    shared |= {"alpha": number["opacity"], "linewidth": number["stroke-width"] * _POINTS}
+    kind = element.tag.rpartition("}")[2]
+    shape: patches.Patch | None = None
+    if kind == "path" and number.get("stroke-opacity") != 0:
+        values = _numbers(style["d"])
+        corners = [(x + origin[0], y + origin[1]) for x, y in zip(values[::2], values[1::2], strict=True)]
+        codes = [
+            code for step in re.findall("[MLC]", style["d"]) for code in {"M": [1], "L": [2], "C": [4, 4, 4]}[step]
+        ]
+        dash = [length / number["stroke-width"] for length in _numbers(style.get("stroke-dasharray", ""))]
+        look = (0, tuple(dash)) if dash else "solid"  # Matplotlib's dashes are in units of the line's width
+        shape = patches.PathPatch(Line(corners, codes), linestyle=look, capstyle="butt", **shared)
+    elif kind == "polygon":
+        values = _numbers(style["points"])
+        corners = [(x + origin[0], y + origin[1]) for x, y in zip(values[::2], values[1::2], strict=True)]
+        shape = patches.Polygon(corners, **shared)
+    elif kind == "circle":
+        shape = patches.Circle((number["cx"] + origin[0], number["cy"] + origin[1]), number["r"], **shared)
+    elif kind == "rect" and "x" in number:  # the paper, which has no place, is the figure's own
+        corner = (number["x"] + origin[0], number["y"] + origin[1])
+        rounded = f"round,pad=0,rounding_size={number['rx']}"
+        shape = patches.FancyBboxPatch(corner, number["width"], number["height"], boxstyle=rounded, **shared)
+    elif kind == "text":
+        _write(axes, element.text or "", number["x"] + origin[0], number["y"] + origin[1], style)
+    if shape is not None:
+        axes.add_patch(shape)
+    for part in element:
+        _paint(axes, part, style, origin)
 
 
-def _box(axes: Axes, x: float, y: float, width: float, height: float) -> None:
-    from matplotlib.patches import FancyBboxPatch
+def _write(axes: Axes, text: str, x: float, y: float, style: Mapping[str, str]) -> None:
+    """Write a text with its baseline at y; weights, which may lie on lines, have a rim in the paper's colour."""
+    from matplotlib.patheffects import withStroke
 
-    axes.add_patch(
-        FancyBboxPatch(
-            (x, y), width, height, boxstyle="round,pad=0,rounding_size=7", facecolor=LIGHT["node"],
-            edgecolor=LIGHT["missing"], linewidth=_POINTS, clip_on=False,
-        )
-    )  # fmt: skip
-
-
-def _text(axes: Axes, x: float, y: float, text: str, size: float, *, align: str = "center", halo: bool = False) -> None:
     shown = axes.text(
-        x, y, text, ha=align, va="center", fontsize=size * _POINTS, color=LIGHT["ink"], parse_math=False, clip_on=False
-    )
-    if halo:
-        from matplotlib import patheffects
+        x, y, text, ha="left" if style["text-anchor"] == "start" else "center", va="baseline", color=style["fill"],
+        fontsize=float(style["font-size"]) * _POINTS, parse_math=False, clip_on=False,
+    )  # fmt: skip
+    if style.get("class") == "pg-weight":
+        shown.set_path_effects([withStroke(linewidth=2.2, foreground="white")])
 
-        shown.set_path_effects([patheffects.withStroke(linewidth=2.2, foreground=LIGHT["paper"])])
+
+def _numbers(text: str) -> list[float]:
+    return [float(number) for number in re.findall(r"-?\d+(?:\.\d+)?", text)]

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from pathlib import Path
+from xml.etree import ElementTree
 
 import networkx as nx
 import pytest
 
-from privfcd.drawing import draw_graph
-from privfcd.drawing.drawing import LIGHT
+from privfcd.drawing import draw_graph, graph_svg
+from privfcd.drawing.picture import painted
+from privfcd.drawing.svg import LIGHT
 
-SIGNS = {".png": b"\x89PNG", ".svg": b"<?xml", ".pdf": b"%PDF"}
+SIGNS = {".png": b"\x89PNG", ".svg": b"<svg", ".pdf": b"%PDF"}
 
 
 def graph() -> nx.DiGraph:
@@ -33,21 +35,37 @@ def test_edges_are_coloured_by_the_target(tmp_path: Path) -> None:
     path = tmp_path / "graph.svg"
     draw_graph(graph(), path, target=target)
     text = path.read_text()
-    assert all(LIGHT[verdict] in text for verdict in ("right", "reversed", "wrong", "missing"))
-    assert LIGHT["edge"] not in text
+    assert all(f'stroke="{LIGHT[verdict]}"' in text for verdict in ("right", "reversed", "wrong", "missing"))
+    assert f'stroke="{LIGHT["edge"]}"' not in text
     for label in ("in the target (1)", "reversed (2)", "not in the target (2)", "only in the target (2)"):
-        assert f"<!-- {label} -->" in text
+        assert f">{label}</text>" in text
     draw_graph(graph(), path)
-    assert LIGHT["edge"] in path.read_text() and LIGHT["right"] not in path.read_text()
+    plain = path.read_text()
+    assert f'stroke="{LIGHT["edge"]}"' in plain and f'stroke="{LIGHT["right"]}"' not in plain
+
+
+def test_everything_of_the_drawing_is_painted() -> None:
+    """Each shape and text of the SVG is in Matplotlib's figure: none of a kind that the painter does not know."""
+    target = nx.DiGraph([("a", "b"), ("c", "b"), ("d", "a"), ("b", "d"), ("alone", "a")])
+    target.add_edges_from([("c", "d"), ("d", "c")], undirected=True)
+    target.add_nodes_from(graph())
+    text = graph_svg(graph(), target=target, title="T", stability={("a", "b"): 0.5})
+    (axes,) = painted(text).axes
+    tags = [element.tag.rpartition("}")[2] for element in ElementTree.fromstring(text).iter()]
+    unseen = text.count("pg-touch") - 1 + text.count('class="pg-paper"')  # one is in the style sheet
+    shapes = sum(tags.count(kind) for kind in ("path", "polygon", "circle", "rect")) - unseen
+    assert set(tags) == {"svg", "title", "desc", "style", "g", "path", "polygon", "circle", "rect", "text"}
+    assert len(axes.patches) == shapes > 20
+    assert len(axes.texts) == tags.count("text") and "T" in [shown.get_text() for shown in axes.texts]
 
 
 def test_stability_is_drawn_and_written(tmp_path: Path) -> None:
     path = tmp_path / "graph.svg"
     draw_graph(graph(), path, stability={("a", "b"): 0.5, ("b", "c"): 1.0})
     text = path.read_text()
-    assert "opacity: 0.65" in text and "<!-- the fainter, the less stable (%) -->" in text
+    assert 'opacity="0.65"' in text and ">the fainter, the less stable (%)</text>" in text
     draw_graph(graph(), path)
-    assert "opacity: 0.65" not in path.read_text()
+    assert 'opacity="0.65"' not in path.read_text()
 
 
 def test_undirected_edges_and_cycles_are_drawn(tmp_path: Path) -> None:
@@ -55,7 +73,7 @@ def test_undirected_edges_and_cycles_are_drawn(tmp_path: Path) -> None:
     made.add_edge("c", "d", undirected=True)
     made.add_edge("d", "c", undirected=True)
     draw_graph(made, tmp_path / "graph.svg")
-    assert "<!-- direction not determined -->" in (tmp_path / "graph.svg").read_text()
+    assert ">direction not determined</text>" in (tmp_path / "graph.svg").read_text()
 
 
 def test_names_fit_their_boxes() -> None:

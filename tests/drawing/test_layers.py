@@ -11,11 +11,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from privfcd.drawing.crossings import crossings, ordered
 from privfcd.drawing.curves import point_at, points_along, without_end
-from privfcd.drawing.downward import downward, layer_numbers
 from privfcd.drawing.labels import shortened, text_width
 from privfcd.drawing.layers import Layout, layered
+from privfcd.drawing.order import crossings, downward, layer_numbers, ordered
 from privfcd.errors import InvalidParameter
 
 names = st.text(st.characters(exclude_categories=["Cs", "Cc"]), min_size=1, max_size=40)

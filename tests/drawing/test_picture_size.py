@@ -14,8 +14,8 @@ from privfcd.algorithms.equal_variance import EqualVarianceSearch
 from privfcd.algorithms.results import store_graph, store_privacy, store_released
 from privfcd.drawing import draw_graph
 from privfcd.drawing import picture as graph_picture
-from privfcd.drawing.downward import downward, layer_numbers
 from privfcd.drawing.layers import MOST_LINES, MOST_NODES, MOST_STEPS, PictureTooLarge, layered
+from privfcd.drawing.order import downward, layer_numbers
 from privfcd.drawing.svg import graph_svg
 from privfcd.errors import InvalidParameter
 from privfcd.graphs import write_graph

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from privfcd.drawing.drawn_edges import drawn_edges, line_width, opacity
+from privfcd.drawing.edges import drawn_edges, line_width, opacity
 from privfcd.drawing.svg import DARK, LIGHT, graph_svg
 from privfcd.errors import InvalidParameter
 from privfcd.graphs.interchange import share

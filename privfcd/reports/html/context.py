@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 from privfcd import checks
 from privfcd.accounting.privacy_report import PrivacyReport, rounded_up
 from privfcd.algorithms.results import missing_promises
-from privfcd.drawing.drawn_edges import drawn_edges
+from privfcd.drawing.edges import drawn_edges
 from privfcd.drawing.layers import PictureTooLarge
 from privfcd.drawing.svg import graph_svg
 from privfcd.reports.html import learners, wording

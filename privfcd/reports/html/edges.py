@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from privfcd.drawing.drawn_edges import VERDICTS, drawn_edges
+from privfcd.drawing.edges import VERDICTS, drawn_edges
 from privfcd.graphs.cpdag import dag_to_cpdag
 from privfcd.graphs.dag import is_acyclic
 from privfcd.graphs.metrics import GraphMetrics, PdagMetrics, compare, compare_pdags

@@ -31,7 +31,7 @@ from privfcd.accounting.journal_errors import (
 )
 from privfcd.accounting.journal_head import create_head, head_path
 from privfcd.accounting.journal_rows import Rows
-from privfcd.accounting.journal_schema import APPLICATION_ID, PAGE_SIZE, check_version, write_schema
+from privfcd.accounting.journal_schema import APPLICATION_ID, PAGE_SIZE, SCHEMA_VERSION, check_version, write_schema
 from privfcd.errors import LedgerCorrupt, PrivfcdError
 
 LOGS = ("-wal", "-shm", "-journal")
@@ -108,7 +108,7 @@ def reading(path: Path, timeout: float = 10.0) -> Iterator[sqlite3.Connection]:
     try:
         try:
             connection.execute("SELECT count(*) FROM sqlite_master").fetchone()
-        except sqlite3.OperationalError as error:
+        except sqlite3.DatabaseError as error:
             if not _interrupted(error, path):
                 raise
             connection.close()
@@ -119,6 +119,7 @@ def reading(path: Path, timeout: float = 10.0) -> Iterator[sqlite3.Connection]:
                 writer.execute("ROLLBACK")
             finally:
                 close(writer)
+            check_state(path)
             connection = _open(path, "mode=ro", timeout)
         connection.execute("PRAGMA cell_size_check = ON")
         connection.execute("PRAGMA trusted_schema = OFF")
@@ -137,12 +138,16 @@ def check_state(path: Path, versions: tuple[int, ...] | None = None) -> None:
     """
     check_present(path)
     check_one_name(path)
-    with contextlib.closing(_open(path, "mode=ro&immutable=1", 1.0)) as connection:
-        if versions is not None:
-            check_version(connection, str(path), versions)
+    try:
+        with contextlib.closing(_open(path, "mode=ro&immutable=1", 1.0)) as connection:
+            check_version(connection, str(path), (SCHEMA_VERSION,) if versions is None else versions)
+            (mode,) = connection.execute("PRAGMA journal_mode").fetchone()
+    except sqlite3.DatabaseError:
+        if size_of(f"{path}-journal"):  # half of a commit, which whoever opens the file next undoes
             return
-        check_version(connection, str(path))
-        (mode,) = connection.execute("PRAGMA journal_mode").fetchone()
+        raise
+    if versions is not None:
+        return
     if mode == "wal" or os.path.lexists(f"{path}-wal"):
         raise OldLedger(
             f"{path} is in SQLite's write-ahead mode, which privfcd does not leave it in: another program changed that. Run "

@@ -126,7 +126,7 @@ def snapshot(path: str | os.PathLike[str], name: str) -> Ledger:
         See `SqliteJournal`; LedgerMissing where there is no file.
     """
     with _reading(path) as (rows, _):
-        caps, balance = rows.declared(name), rows.balance(name)
+        caps, balance = rows.declared(name), rows.agreed_balance(name)
     if caps is None:
         raise InvalidParameter(f"name must be that of a data set declared in {os.fspath(path)}, got {name!r}")
     journal = MemoryJournal()
@@ -309,7 +309,7 @@ def _data_set(rows: Rows, name: str) -> dict[str, Any]:
                 "spent_exact": units_text(spent),
                 "cap_exact": None if cap is None else units_text(cap),
             }
-            for account, (spent, cap) in rows.balance(name).items()
+            for account, (spent, cap) in rows.agreed_balance(name).items()
         },
         "runs": [_run(charge, closing) for charge, closing in charges],
         "more_runs": number - len(charges),

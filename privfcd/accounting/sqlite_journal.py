@@ -22,7 +22,7 @@ import warnings
 from collections.abc import Iterator
 from datetime import datetime
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 from privfcd import checks
 from privfcd.accounting import journal_files as files
@@ -109,7 +109,7 @@ class SqliteJournal(Journal):
                 files.close(self._connection)
             self._connection, self._closed = None, True
 
-    def __enter__(self) -> SqliteJournal:
+    def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *_: object) -> None:

@@ -9,6 +9,8 @@ from pathlib import Path
 import pytest
 
 from benchmarks import ledger as study
+from benchmarks import ledger_faults as faults
+from benchmarks.ledger_faults import Row
 from privfcd.accounting.ledger_tools import verify
 
 
@@ -66,6 +68,33 @@ def test_a_charge_is_as_much_work_after_many_as_after_few(
             journal._connection.set_progress_handler(None, 0)
     (few_calls, few_steps), (many_calls, many_steps) = found
     assert few_steps > 100 and many_steps < 1.2 * few_steps and many_calls < 1.2 * few_calls
+
+
+def held(row: Row) -> Row:
+    assert row.holds() and row.tried, row
+    return row
+
+
+@pytest.mark.skipif(os.name != "posix", reason="forks and limits")
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")
+def test_no_fault_loses_a_charge_or_a_word(tmp_path: Path) -> None:
+    for row in faults.forks(tmp_path, 2):
+        held(row)
+    assert held(faults.links(tmp_path, 4)).refused > 4
+    held(faults.power_cuts(tmp_path, 24))
+    assert held(faults.failing_writes(tmp_path, 12)).refused > 3
+    (tmp_path / "flips").mkdir()
+    ledger, beside, journal = faults.flipped_bytes(tmp_path / "flips", 16)
+    assert held(ledger).refused and held(journal).refused and held(beside).refused == 0  # it has two slots
+
+
+def test_the_faults_would_see_a_loss(tmp_path: Path) -> None:
+    path = faults.made(tmp_path / "l.db", 5)
+    tally = faults.Tally("")
+    tally.compare(path, granted=7, cap=4)
+    assert (tally.row.unpaid, tally.row.overspent) == (2, 1)
+    tally.attempt(lambda: 1 / 0)
+    assert tally.row.tracebacks == 1 and not tally.row.holds()
 
 
 @pytest.mark.slow

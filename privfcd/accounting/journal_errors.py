@@ -73,6 +73,10 @@ class LedgerWarning(UserWarning):
     """Something about a ledger that its owner should look at."""
 
 
+class NotWritten(LedgerWarning):
+    """Something that is no charge could not be written now; what was charged is on disk."""
+
+
 class ClockWentBack(LedgerWarning):
     """The clock is behind the last entry. Entries stay in order by their numbers."""
 

@@ -25,6 +25,7 @@ from numpy.typing import NDArray
 
 from privfcd import checks
 from privfcd.accounting.accountants import pure_cost, zcdp_cost
+from privfcd.accounting.answers import answered
 from privfcd.accounting.budget import Budget
 from privfcd.accounting.calibration import epsilon_of
 from privfcd.accounting.costs import exact_cost
@@ -131,12 +132,13 @@ class Ledger:
         """Answer a request that may arrive more than once: the same bytes each time, paid once.
 
         The charge is committed first, then `compute` reads the rows, then the answer is stored, then it is returned. An
-        answer that a crash took between the charge and the store was paid and is lost; it is paid again.
+        answer that a crash took between the charge and the store was paid and is lost; it is paid again. Threads and
+        processes that ask at once wait for one of them, which pays.
 
         Parameters
         ----------
         request : str
-            Its id, never used for another request on this data set.
+            Its id. Used for another question, it is refused.
         event : dp_accounting.DpEvent
             Its cost, as for `charge`.
         compute : callable
@@ -153,12 +155,17 @@ class Ledger:
         ------
         BudgetExceeded, InvalidParameter
             As `charge` does.
+        OtherQuestion
+            The id was used for another question: another event, or another label.
+        AnswerPending
+            Another process has taken the request on, and is not known to have died: nothing was charged here.
         """
-        stored = self._journal.answer(self.name, request)
-        if stored is not None:
-            return stored
-        self.charge(event, label, request=request)
-        return self._journal.store(self.name, request, compute(), label)
+
+        def make() -> bytes:
+            self.charge(event, label, request=request)
+            return bytes(compute())
+
+        return answered(self, request, f"{event!r} {label}", make, label)
 
     def reserve(
         self,

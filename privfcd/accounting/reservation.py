@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import sqlite3
+import threading
+import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol
@@ -9,11 +12,13 @@ from typing import Protocol
 from dp_accounting import DpEvent
 
 from privfcd import checks
+from privfcd.accounting.answers import answered
 from privfcd.accounting.budget import Budget
 from privfcd.accounting.events import compose
 from privfcd.accounting.journal import Entry
+from privfcd.accounting.journal_errors import LedgerUnavailable, NotWritten
 from privfcd.accounting.once import OneProcess
-from privfcd.errors import BudgetExceeded
+from privfcd.errors import BudgetExceeded, LedgerCorrupt
 
 
 class Keeper(Protocol):
@@ -26,6 +31,10 @@ class Keeper(Protocol):
     @property
     def open(self) -> bool:
         """Whether there is no budget."""
+
+    @property
+    def account(self) -> tuple[object, str]:
+        """What tells this ledger's account from others."""
 
     def left(self) -> Budget | None:
         """Return what may still be reserved."""
@@ -95,6 +104,8 @@ class Reservation(OneProcess):
         self._left = {part.label: part.count for part in parts}
         self._events = {part.label: part.event for part in parts}
         self._noted = dict.fromkeys(self._left, 0)
+        self._noting = threading.Lock()
+        self._warned = False
         self._ended = False
         self._closing: Entry | None = None
         super().__init__()
@@ -147,13 +158,33 @@ class Reservation(OneProcess):
         return {account: units + back.get(account, 0) for account, units in self.entry.spent.items()}
 
     def checkpoint(self, label: str) -> None:
-        """Note in the journal what was drawn since the last checkpoint: once a round, not once a draw."""
+        """Note in the journal what was drawn since the last checkpoint: once a round, not once a draw.
+
+        A note only: the plan is paid for. Where it cannot be written now, it is part of the next one, and the run goes on.
+        """
         self.check_process()
-        drawn = self.drawn()
-        fresh = {name: count - self._noted[name] for name, count in drawn.items() if count > self._noted[name]}
-        if fresh:
-            self.ledger.record_draws(label, fresh, reservation=self.entry.sequence)
-            self._noted = drawn
+        with self._noting:
+            drawn = self.drawn()
+            fresh = {name: count - self._noted[name] for name, count in drawn.items() if count > self._noted[name]}
+            if fresh and self._written(lambda: self.ledger.record_draws(label, fresh, reservation=self.entry.sequence)):
+                self._noted = drawn
+
+    def _written(self, write: Callable[[], object], otherwise: str = "") -> bool:
+        """Return whether something could be written that is not needed; the owner is warned once where it could not."""
+        try:
+            write()
+        except (LedgerUnavailable, LedgerCorrupt, OSError, sqlite3.Error) as error:
+            if otherwise or not self._warned:
+                self._warned = True
+                words = otherwise or "what is drawn from it is noted there when that can be done"
+                warnings.warn(
+                    f"the ledger of {self.ledger.name!r} cannot be written now ({error}); the run is paid for and goes on; "
+                    f"{words}",
+                    NotWritten,
+                    stacklevel=4,
+                )
+            return False
+        return True
 
     def answer_once(self, request: str, compute: Callable[[], bytes], label: str = "answer") -> bytes:
         """Answer a request that may arrive more than once: the same bytes each time, drawn once.
@@ -164,7 +195,7 @@ class Reservation(OneProcess):
         Parameters
         ----------
         request : str
-            Its id, never used for another request on this data set.
+            Its id. Used for another question, which is one of another label, it is refused (`OtherQuestion`).
         compute : callable
             Returns the noisy answer, as it will be sent.
         label : str
@@ -175,12 +206,13 @@ class Reservation(OneProcess):
         bytes
             The answer.
         """
-        stored = self.ledger.stored_answer(request)
-        if stored is not None:
-            return stored
-        answer = compute()
-        self.checkpoint(label)
-        return self.ledger.store_answer(request, answer, label, reservation=self.entry.sequence)
+
+        def make() -> bytes:
+            answer = bytes(compute())
+            self.checkpoint(label)
+            return answer
+
+        return answered(self.ledger, request, label, make, label, reservation=self.entry.sequence)
 
     def close(self, label: str = "end of the run") -> Entry:
         """End the run cleanly: nothing can be drawn any more, and what was not drawn goes back where that is valid.
@@ -198,14 +230,20 @@ class Reservation(OneProcess):
         - Where nothing was drawn, all goes back in every notion: the run then is one that was never admitted, and what
           is admitted may be chosen adaptively also among runs that overlap (Haney et al. 2023).
 
+        Where the journal cannot be written now, nothing goes back and the owner is warned: closing again tries again.
+
         Returns
         -------
         Entry
-            The journal's, with what went back as negative amounts. Closing again returns it again.
+            The journal's, with what went back as negative amounts; the reservation's own where it could not be written.
+            Closing again returns it again.
         """
         self.check_process()
         with self._lock:
             if self._closing is None:
                 self._ended = True
-                self._closing = self.ledger.settle(self, label)
-            return self._closing
+                self._written(lambda: self._settle(label), "what was not drawn stays spent until it is closed again")
+            return self.entry if self._closing is None else self._closing
+
+    def _settle(self, label: str) -> None:
+        self._closing = self.ledger.settle(self, label)

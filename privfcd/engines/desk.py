@@ -142,6 +142,7 @@ class Desk:
             self.method.codec,
             self.study.digest,
             name=self.name,
+            keys=self.study.keys,
             agreed=self.method.agreed(),
             charging=self.method.charging,
             ending=self.method.ending,

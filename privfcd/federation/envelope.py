@@ -7,6 +7,7 @@ gives the same bytes; a coordinator that asks something else under an old number
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Literal
 
@@ -22,6 +23,7 @@ Kind = Literal[
     "settings",
     "final",
     "gone",
+    "again",
     "budget",
     "parameter",
     "protocol",
@@ -36,6 +38,8 @@ WORDS: dict[str, str] = {
     "settings": "it was offered other settings than the study file's",
     "final": "it was charged for another plan, or its run is over: what was agreed is final",
     "gone": "it stopped after it was charged; what was charged stays spent, and this run cannot go on with it",
+    "again": "its ledger could not be used for as long as it was asked, for another program held it or its disk was full; "
+    "nothing is charged twice, and what it has answered it keeps",
     "budget": "its budget does not allow it",
     "parameter": "its table or its ledger does not fit the study; its own log says more",
     "protocol": "it was asked for something that it does not answer at this point",
@@ -86,17 +90,47 @@ class Answer:
 
 @dataclass(frozen=True)
 class Refusal:
-    """A party's refusal; `expected` is the number of the question that it waits for, where it is behind."""
+    """A party's refusal.
+
+    Attributes
+    ----------
+    expected : int
+        The number of the question that it waits for, where it is behind.
+    keys : tuple of str
+        To a greeting: the keys in which its study file and the coordinator's differ.
+    """
 
     request: str
     kind: Kind
     expected: int = 0
+    keys: tuple[str, ...] = ()
 
 
 HELLO = b"PFCD hello "
-"""Before a study's digest: which party of it are you? Answered by the same and the party's name."""
+"""Before a study's digest: which party of it are you? Answered by the same and the party's name, or by what differs."""
 
-ENVELOPES = Codec({"request": Request, "answer": Answer, "refusal": Refusal}, most_header=4096)
+MOST_KEYS = 200
+
+
+def greeting(study: str, keys: Mapping[str, str]) -> bytes:
+    """Return the greeting of a coordinator: the study's digest, and one of each key of its file."""
+    return HELLO + study.encode() + b" " + ",".join(f"{name}:{digest}" for name, digest in keys.items()).encode()
+
+
+def differing(own: Mapping[str, str], listed: bytes) -> tuple[str, ...] | None:
+    """Return the keys of this party's own file that differ in the greeting of another; None where that is no greeting.
+
+    Keys that only the other has are counted and not repeated: they are whatever a stranger wrote.
+    """
+    if len(listed) > 2**16:
+        return None
+    others = dict(part.rpartition(":")[::2] for part in listed.decode(errors="replace").split(",")) if listed else {}
+    keys = [name for name, digest in own.items() if others.get(name) != digest][:MOST_KEYS]
+    more = len(set(others) - set(own))
+    return (*keys, *([f"{more} that only the other has"] if more else []))
+
+
+ENVELOPES = Codec({"request": Request, "answer": Answer, "refusal": Refusal}, most_header=2**14)
 
 
 def kind_of(error: Exception) -> Kind:

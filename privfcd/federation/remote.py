@@ -17,6 +17,9 @@ LEAST_TIMEOUT = 75.0
 """A node that was killed in the middle of a question is noticed by Flower after about a minute."""
 
 
+FIRST_PAUSE, LONGEST_PAUSE = 0.25, 5.0
+"""Seconds until a party whose ledger cannot be used just now is asked again: twice as long each time."""
+
 LATE = "it did not answer in time"
 
 
@@ -33,6 +36,10 @@ class PartiesLost(PartyFailed):
     def __init__(self, lost: Mapping[str, str]) -> None:
         super().__init__("; ".join(f"{name}: {why}" for name, why in lost.items()))
         self.lost = dict(lost)
+
+
+class AskAgain(PartyFailed):
+    """A party could not use its ledger just now: the same question gets its answer later."""
 
 
 class RemoteFederation:
@@ -128,16 +135,25 @@ class RemoteFederation:
         answers = {name: self._read(question, answer, request) for name, answer in known.items()}
         waiting = [name for name in names if name not in answers]
         why: dict[str, str] = {}
-        for _ in range(self._tries if waiting else 0):
+        later: dict[str, str] = {}
+        tries, pause, ends = self._tries, FIRST_PAUSE, time.monotonic() + self._tries * self._timeout
+        while waiting and tries:
+            busy = False
             for name, answer in self._exchange(dict.fromkeys(waiting, data)).items():
-                waiting.remove(name)
                 try:
                     answers[name] = self._opened(question, name, answer, request)
+                except AskAgain as error:
+                    later[name], busy = str(error), True
+                    continue
                 except PartyFailed as error:
                     why[name] = str(error)
-            if not waiting:
-                break
-        why.update(dict.fromkeys(waiting, LATE))
+                waiting.remove(name)
+            if busy and time.monotonic() + pause < ends:  # its ledger is locked or its disk is full: patience
+                time.sleep(pause)
+                pause = min(2 * pause, LONGEST_PAUSE)
+            else:
+                tries -= 1
+        why.update({name: later.get(name, LATE) for name in waiting})
         if why:
             raise self._lost(why, request.sequence)
         return answers
@@ -159,7 +175,8 @@ class RemoteFederation:
     def _read(self, question: Message, data: bytes, request: Request) -> Message:
         envelope = _envelope(data)
         if isinstance(envelope, Refusal):
-            raise PartyFailed(WORDS[envelope.kind])
+            kind = AskAgain if envelope.kind == "again" else PartyFailed
+            raise kind(WORDS[envelope.kind])
         if not isinstance(envelope, Answer) or envelope.request != request.id:
             raise PartyFailed("it answered another question")
         try:
@@ -178,6 +195,9 @@ class RemoteFederation:
             got = self._exchange({name: data}).get(name)
             if got is None:
                 raise PartyFailed(LATE)
+            refusal = _envelope(got)
+            if isinstance(refusal, Refusal) and refusal.kind == "again":
+                raise AskAgain(WORDS["again"])
             before = self._checkpoint.answers(sequence).get(name)
             if before is not None and before != got:
                 raise PartyFailed("it was started afresh, and answers differently from before")

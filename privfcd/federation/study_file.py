@@ -85,6 +85,19 @@ class Study:
         document = {"schema": SCHEMA, **asdict(self), "parameters": dict(self.parameters)}
         return hashlib.sha256(json.dumps(document, sort_keys=True).encode()).hexdigest()
 
+    @property
+    def keys(self) -> dict[str, str]:
+        """A digest of what each key of the file says, so that two sides can tell in which their files differ."""
+        said: dict[str, Any] = {"schema": SCHEMA, **asdict(self)}
+        for name in ("epsilon", "delta"):
+            said[f"budget.{name}"] = said.pop(name)
+        said |= {f"parameters.{name}": value for name, value in said.pop("parameters").items()}
+        return {
+            name: hashlib.sha256(json.dumps([name, value], sort_keys=True).encode()).hexdigest()[:16]
+            for name, value in said.items()
+            if ":" not in name and "," not in name
+        }
+
 
 def read_study(path: str | os.PathLike[str]) -> Study:
     """Return the study in a TOML file.

@@ -62,7 +62,7 @@ def test_show_says_what_is_spent_and_changes_nothing(path: Path) -> None:
     content, files = path.read_bytes(), sorted(os.listdir(path.parent))
     shown = show(path)
     assert json.loads(json.dumps(shown)) == shown
-    assert (shown["entries"], shown["head"]) == (8, verify(path).head)
+    assert (shown["entries"], shown["head"]) == (9, verify(path).head)
     data_set = shown["data_sets"]["a"]
     assert (data_set["entries"], data_set["unfinished"], data_set["unanswered"]) == (4, [], [])
     assert data_set["accounts"] == {
@@ -75,17 +75,17 @@ def test_show_says_what_is_spent_and_changes_nothing(path: Path) -> None:
 
 def test_an_export_is_verified_without_the_file_and_keeps_secrets(path: Path) -> None:
     lines = list(export(path))
-    assert len(lines) == 9
+    assert len(lines) == 10
     assert verify_export(lines) == verify(path)
     with SqliteJournal(path) as journal:
         key = journal._row_key.hex()
     assert not any(secret in line for line in lines for secret in ("secret answer", key, "fingerprint"))
-    for number in range(1, 9):
+    for number in range(1, 10):
         document = json.loads(lines[number])
         document["label"] += "!"
         found = verify_export([*lines[:number], json.dumps(document), *lines[number + 1 :]])
         assert len(found.problems) == 1 and f"entry {number} " in found.problems[0]
-        if number < 8:
+        if number < 9:
             gap = verify_export(lines[:number] + lines[number + 1 :])
             assert f"entries {number} to {number} are missing" in gap.problems[0]
     with pytest.raises(InvalidParameter, match="line 2"):
@@ -111,10 +111,10 @@ def test_heads_stand_for_all_before_them(path: Path) -> None:
         assert journal.head("a").startswith("5:") and journal.head("nobody").startswith("0:")
         heads = [journal.head("a"), journal.head("b"), journal.head("nobody")]
     assert all(verify(path, head).ok for head in heads)
-    for wrong in ("5:" + "0" * 64, "9" + heads[1][1:], "nonsense"):
+    for wrong in ("5:" + "0" * 64, "7" + heads[1][1:], "nonsense"):
         found = verify(path, wrong)
         assert len(found.problems) == 1 and "kept elsewhere" in found.problems[0]
-    assert str(verify(path)).splitlines() == [f"8 entries, head {heads[1]}", "chain and balances are intact"]
+    assert str(verify(path)).splitlines() == [f"9 entries, head {heads[1]}", "chain and balances are intact"]
 
 
 # --- chains whose hashes are right and whose content is not -------------------------------------------------------

@@ -294,8 +294,10 @@ def test_a_slice_event_is_charged_by_request_too(tmp_path: Path) -> None:
         ledger.answer_once("q1", EpsilonDeltaDpEvent(0.5, 5e-7), lambda: b"1")
         ledger.answer_once("q2", ZCDpEvent(1e-3), lambda: b"2")
         assert [(e.kind, e.request) for e in ledger.entries()] == [
+            ("answer", "q1 claim 1"),
             ("charge", "q1"),
             ("answer", "q1"),
+            ("answer", "q2 claim 1"),
             ("slice", ""),
             ("charge", "q2"),
             ("answer", "q2"),

@@ -62,6 +62,13 @@ class Place:
         for name in PARTIES:
             init_ledger(self.ledger(name), name, None if epsilon is None else Budget(epsilon, delta))
 
+    def ledgers_again(self) -> None:
+        """Make the ledgers anew."""
+        for name in PARTIES:
+            for path in self.folder.glob(f"{name}.sqlite*"):
+                path.unlink()
+        self.ledgers()
+
     def ledger(self, name: str) -> Path:
         return self.folder / f"{name}.sqlite"
 

@@ -37,9 +37,11 @@ import numpy as np
 
 from privfcd import checks
 from privfcd.accounting import REPLACE_ONE, NeighboringRelation
-from privfcd.amounts import PlainNumbers
-from privfcd.data.queries import Array, Kind, Norm, centred, check_centre, summation_slack
+from privfcd.data.integer_sums import MOST, block_rows, column_powers, in_box, sum_of_products
+from privfcd.data.pairs import blocks
+from privfcd.data.queries import Array, IntegerQuery, Kind, Norm, centred, check_centre
 from privfcd.errors import InvalidParameter
+from privfcd.mechanisms import Exact
 
 _MOST_COLUMNS = 12
 _ROUNDING = 1 + 1e-12
@@ -91,7 +93,7 @@ def _subset_sums(shares: tuple[float, ...]) -> Array:
 
 
 @dataclass(frozen=True)
-class BoxMoments(PlainNumbers):
+class BoxMoments(IntegerQuery):
     """X'X / n with every value clipped to [-bound, bound] of its column.
 
     Frobenius sensitivity: `box_sensitivity(bounds)` / n for a replaced record (at most sqrt(2) sum bound² / n), and
@@ -119,19 +121,17 @@ class BoxMoments(PlainNumbers):
             checks.moderate("bound", bound)
         check_centre(self.centre, d)
 
-    def evaluate(self, rows: Array, n: int | None = None) -> Array:
-        """See `Query.evaluate`; symmetric, shape (d, d)."""
-        bounds = np.array(self.bounds)
-        clipped = np.clip(centred(rows, self.centre), -bounds, bounds)
-        moments = clipped.T @ clipped / (n or len(rows))
-        return np.asarray((moments + moments.T) / 2)
+    def exact(self, rows: Array, n: int) -> Exact:
+        """See `IntegerQuery.exact`; shape (d, d). Every column has a grid of its own, inside its bound."""
+        bounds, d = np.array(self.bounds), len(self.bounds)
+        parts = blocks(rows, False, block_rows(d))
+        made = (in_box(centred(block, self.centre), bounds) for block in parts)
+        numbers, terms = sum_of_products(made, d, MOST)
+        units = np.ldexp(1.0, -column_powers(bounds))
+        return Exact(numbers, np.outer(units, units) / n, terms)
 
     def sensitivity(self, n: int, relation: NeighboringRelation = REPLACE_ONE) -> float:
         """See `Query.sensitivity`."""
         if relation is REPLACE_ONE:
-            one = box_sensitivity(self.bounds)
-        else:
-            one = math.fsum(bound**2 for bound in self.bounds) * _ROUNDING
-        # the rounding of the sums is an allowance on the sum of the entries' bounds, sqrt(2) W or less
-        slack = summation_slack(n, pairwise=False) - 1
-        return (one + slack * math.sqrt(2) * math.fsum(bound**2 for bound in self.bounds)) / n
+            return box_sensitivity(self.bounds) / n
+        return math.fsum(bound**2 for bound in self.bounds) * _ROUNDING / n

@@ -15,17 +15,18 @@ import numpy as np
 
 from privfcd import checks
 from privfcd.accounting import REPLACE_ONE, NeighboringRelation
-from privfcd.amounts import PlainNumbers
-from privfcd.data.queries import Array, Kind, Norm, centred, check_centre, shortened, summation_slack
+from privfcd.data.integer_sums import Grid, block_rows, on_grid, sum_of_products
+from privfcd.data.pairs import blocks
+from privfcd.data.queries import Array, IntegerQuery, Kind, Norm, centred, check_centre, shortened
 from privfcd.errors import InvalidParameter
-from privfcd.mechanisms import covariance_sensitivity
+from privfcd.mechanisms import Exact, covariance_sensitivity
 
 _ROUNDED = 1 + 1e-12
 """For the scaling of the entries, in a few floating-point operations each."""
 
 
 @dataclass(frozen=True)
-class FamilyMoments(PlainNumbers):
+class FamilyMoments(IntegerQuery):
     """X_f'X_f / n for each family f of columns, rows of X_f shortened to `row_norms` of the family, in units of its square.
 
     The answer is one vector: for each family the diagonal and sqrt(2) times the entries above it, an isometry from the
@@ -63,15 +64,32 @@ class FamilyMoments(PlainNumbers):
                 checks.moderate("row_norm", row_norm)
         check_centre(self.centre, d)
 
-    def evaluate(self, rows: Array, n: int | None = None) -> Array:
-        """See `Query.evaluate`; one vector."""
+    @property
+    def bounded(self) -> bool:
+        """See `IntegerQuery.bounded`."""
+        return math.inf not in self.row_norms
+
+    def exact(self, rows: Array, n: int) -> Exact:
+        """See `IntegerQuery.exact`; one vector."""
+        numbers, units = [], []
+        for family, row_norm in zip(self.families, self.row_norms, strict=True):
+            grid, size = Grid(row_norm), len(family)
+            parts = blocks(rows, False, block_rows(rows.shape[1]))
+            made = (on_grid(centred(block, self.centre)[:, family], grid.power, grid.most) for block in parts)
+            upper, scale = _coordinates(size)
+            numbers.append(sum_of_products(made, size, grid.most)[0][upper])
+            units.append(grid.unit / row_norm**2 / n * scale)
+        return Exact(np.concatenate(numbers), np.concatenate(units), len(rows))
+
+    def unbounded(self, rows: Array, n: int) -> Array:
+        """See `IntegerQuery.unbounded`; one vector."""
         shifted = centred(rows, self.centre)
         parts = []
         for family, row_norm in zip(self.families, self.row_norms, strict=True):
             own = shifted[:, family]
             if row_norm != math.inf:
                 own = shortened(own, row_norm) / row_norm
-            moments = own.T @ own / (n or len(rows))
+            moments = own.T @ own / n
             upper, scale = _coordinates(len(family))
             parts.append(moments[upper] * scale)
         return np.concatenate(parts)
@@ -98,8 +116,7 @@ class FamilyMoments(PlainNumbers):
         """See `Query.sensitivity`."""
         if math.inf in self.row_norms:
             return math.inf
-        one = covariance_sensitivity(1.0, n, relation) * summation_slack(n, pairwise=False)
-        return math.sqrt(len(self.families)) * one * _ROUNDED
+        return math.sqrt(len(self.families)) * covariance_sensitivity(1.0, n, relation) * _ROUNDED
 
 
 def _coordinates(size: int) -> tuple[tuple[np.ndarray, np.ndarray], Array]:

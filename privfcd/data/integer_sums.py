@@ -47,6 +47,12 @@ Array = NDArray[np.float64]
 _DIGITS = 53
 """Whole numbers of this many bits are doubles."""
 
+MOST = 2**41
+"""No product of two entries of a record on its grid is larger."""
+
+SHARE = 2.0**-30
+"""Grid for numbers in [-1, 1]."""
+
 _RECORD_BITS = 24
 _TINY, _FAR, _LEAST = 2.0**-500, 400, -990
 _SHORTER = 1 - 1e-12
@@ -102,7 +108,7 @@ def on_grid(vectors: Array, power: int | NDArray[np.int64], most: int) -> Array:
     power : int or ndarray of int, shape (m, 1)
         One for all, or each vector's own.
     most : int
-        At most 2^41.
+        At most `MOST`.
     """
     with np.errstate(over="ignore", invalid="ignore", under="ignore"):
         whole = vectors * np.ldexp(1.0, power)
@@ -150,6 +156,44 @@ def sum_of_products(blocks: Iterable[Array], size: int, most: int) -> tuple[NDAr
         waiting += len(block)
         terms += len(block)
     return added(total, part), terms
+
+
+def column_powers(bounds: Array) -> NDArray[np.int64]:
+    """Return k for the grid 2^-k of each column of `in_box`."""
+    return np.array([Grid(float(bound)).power for bound in bounds], dtype=np.int64)
+
+
+def in_box(vectors: Array, bounds: Array) -> Array:
+    """Return vectors clipped to ±`bounds`, every column as whole numbers on a grid of its own, see `column_powers`.
+
+    Parameters
+    ----------
+    vectors : ndarray of shape (m, d)
+        Finite.
+    bounds : ndarray of shape (d,)
+        In [1e-50, 1e50]. Columns are at most 1.4 2^20 then, so that products of two are at most `MOST`.
+    """
+    powers = column_powers(bounds)
+    limits = np.floor(np.ldexp(bounds, powers))
+    with np.errstate(over="ignore"):
+        return np.asarray(np.clip(np.rint(vectors * np.ldexp(1.0, powers)), -limits, limits))
+
+
+def sum_of_shares(blocks: Iterable[Array], size: int) -> tuple[NDArray[Any], int]:
+    """Return the sums of numbers in [-1, 1], in units of `SHARE`, and how many vectors they are sums of.
+
+    Parameters
+    ----------
+    blocks : iterable of ndarray, shape (m, size)
+        At most 2^23 rows each.
+    size : int
+    """
+    total: NDArray[Any] = np.zeros(size, np.int64)
+    terms = 0
+    for block in blocks:
+        total = added(total, np.rint(block / SHARE).sum(axis=0).astype(np.int64))
+        terms += len(block)
+    return total, terms
 
 
 class PublicMatrix:

@@ -2,8 +2,9 @@
 
 A query clips the contribution of every record, never an aggregate, so that its sensitivity holds whatever the rows are.
 Sums over records are divided by a public n: the number of rows, or the number that the owner declared. Sensitivities
-are stated for that n, for one replaced record or one added or removed record. They include an allowance for the
-rounding of the floating-point sums (Casacuberta, Shoemate, Vadhan and Wagaman 2022 show what is lost without one).
+are stated for that n, for one replaced record or one added or removed record. Sums are sums of whole numbers, exact (see
+`integer_sums`): their sensitivity is that of the mathematics, at any n. The gradient, which is added up in floating point,
+has an allowance for rounding (Casacuberta, Shoemate, Vadhan and Wagaman 2022 show what is lost without one).
 
 `centre` is a public vector, such as a mean that was released before, which is taken off every row first.
 """
@@ -12,6 +13,7 @@ from __future__ import annotations
 
 import math
 import sys
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import ClassVar, Literal, Protocol
 
@@ -21,6 +23,8 @@ from numpy.typing import NDArray
 from privfcd import checks
 from privfcd.accounting import REPLACE_ONE, NeighboringRelation
 from privfcd.amounts import PlainNumbers
+from privfcd.data.integer_sums import SHARE, Grid, block_rows, on_grid, sum_of_products, sum_of_shares
+from privfcd.data.pairs import blocks
 from privfcd.data.products import record_products
 from privfcd.errors import InvalidParameter
 from privfcd.mechanisms import Exact, covariance_sensitivity
@@ -28,6 +32,9 @@ from privfcd.mechanisms import Exact, covariance_sensitivity
 Array = NDArray[np.float64]
 Norm = Literal["l1", "l2", "linf"]
 Kind = Literal["numbers", "scores", "symmetric"]
+
+_ROUNDED = 1 + 2.0**-50
+"""Sensitivities are rounded up."""
 
 
 class Query(Protocol):
@@ -62,24 +69,36 @@ class IntegerQuery(PlainNumbers):
         """Return what these rows add to the answer, divided by the public `n`."""
         raise NotImplementedError
 
+    @property
+    def bounded(self) -> bool:
+        """Whether records are clipped; what is not, for open tables only, is added up in doubles."""
+        return True
+
+    def unbounded(self, rows: Array, n: int) -> Array:
+        """Return the answer of a query that clips nothing."""
+        raise NotImplementedError
+
     def evaluate(self, rows: Array, n: int | None = None) -> Array:
         """See `Query.evaluate`."""
-        return np.asarray(self.exact(rows, n or len(rows)))
+        size = n or len(rows)
+        return np.asarray(self.exact(rows, size) if self.bounded else self.unbounded(rows, size))
 
 
 def answer(query: Query, rows: Array, n: int) -> Array | Exact:
     """Return what noise is added to: the exact answer of a query that has one."""
-    return query.exact(rows, n) if isinstance(query, IntegerQuery) else query.evaluate(rows, n)
+    if not isinstance(query, IntegerQuery):
+        return query.evaluate(rows, n)
+    return query.exact(rows, n) if query.bounded else query.unbounded(rows, n)
 
 
-def summation_slack(n: int, pairwise: bool) -> float:
+def summation_slack(n: int) -> float:
     """Return the factor by which rounding in a float sum of bounded terms can stretch its sensitivity.
 
     There may be up to 2 n terms, n being a declared number (see `PrivateTable`). Both neighbours' sums are off by at most g
-    times the sum of the terms' bounds, g = 2 n ulp in any order and (25 + log2 n) ulp where numpy sums pairwise in blocks
-    of 128 (Higham 1993), against a sensitivity of one or two terms: a relative allowance of 4 n g.
+    times the sum of the terms' bounds, g = (25 + log2 n) ulp where numpy sums pairwise in blocks of 128 (Higham 1993),
+    against a sensitivity of one or two terms: a relative allowance of 4 n g.
     """
-    return rounding_slack(n, 25 + math.log2(n) if pairwise else 2 * n)
+    return rounding_slack(n, 25 + math.log2(n))
 
 
 def rounding_slack(n: int, growth: float) -> float:
@@ -88,7 +107,7 @@ def rounding_slack(n: int, growth: float) -> float:
 
 
 @dataclass(frozen=True)
-class ClippedMean(PlainNumbers):
+class ClippedMean(IntegerQuery):
     """The mean of each column in units of its bound, every value clipped to [-bound, bound].
 
     l2 sensitivity 2 sqrt(d) / n for a replaced record and sqrt(d) / n for an added or removed one.
@@ -108,10 +127,22 @@ class ClippedMean(PlainNumbers):
         """See `Query.check`."""
         _check_bounds(self.bounds, d)
 
-    def evaluate(self, rows: Array, n: int | None = None) -> Array:
-        """See `Query.evaluate`; shape (d,), in units of the bounds."""
+    @property
+    def bounded(self) -> bool:
+        """See `IntegerQuery.bounded`."""
+        return math.inf not in self.bounds
+
+    def exact(self, rows: Array, n: int) -> Exact:
+        """See `IntegerQuery.exact`; shape (d,), in units of the bounds."""
+        return _mean_share(map(self._terms, blocks(rows, False, block_rows(len(self.bounds)))), len(self.bounds), n)
+
+    def unbounded(self, rows: Array, n: int) -> Array:
+        """See `IntegerQuery.unbounded`."""
+        return column_sums(self._terms(rows)) / n
+
+    def _terms(self, rows: Array) -> Array:
         bounds = np.array(self.bounds)
-        return column_sums(np.clip(rows, -bounds, bounds) / _units(bounds)) / (n or len(rows))
+        return np.asarray(np.clip(rows, -bounds, bounds) / _units(bounds))
 
     def decode(self, answer: Array) -> Array:
         """Return the answer in the columns' own units."""
@@ -121,11 +152,11 @@ class ClippedMean(PlainNumbers):
         """See `Query.sensitivity`."""
         width = 2.0 if relation is REPLACE_ONE else 1.0
         unit = math.inf if math.inf in self.bounds else width
-        return unit * math.sqrt(len(self.bounds)) / n * summation_slack(n, pairwise=True)
+        return unit * math.sqrt(len(self.bounds)) / n * _ROUNDED
 
 
 @dataclass(frozen=True)
-class ColumnSquares(PlainNumbers):
+class ColumnSquares(IntegerQuery):
     """The mean of each squared column in units of its bound, every square cut off at the bound.
 
     l2 sensitivity sqrt(d) / n for a replaced, an added or a removed record, because the terms lie in [0, 1] (the
@@ -150,12 +181,23 @@ class ColumnSquares(PlainNumbers):
         _check_bounds(self.bounds, d)
         check_centre(self.centre, d)
 
-    def evaluate(self, rows: Array, n: int | None = None) -> Array:
-        """See `Query.evaluate`; shape (d,), in units of the bounds."""
+    @property
+    def bounded(self) -> bool:
+        """See `IntegerQuery.bounded`."""
+        return math.inf not in self.bounds
+
+    def exact(self, rows: Array, n: int) -> Exact:
+        """See `IntegerQuery.exact`; shape (d,), in units of the bounds."""
+        return _mean_share(map(self._terms, blocks(rows, False, block_rows(len(self.bounds)))), len(self.bounds), n)
+
+    def unbounded(self, rows: Array, n: int) -> Array:
+        """See `IntegerQuery.unbounded`."""
+        return column_sums(self._terms(rows)) / n
+
+    def _terms(self, rows: Array) -> Array:
         bounds = np.array(self.bounds)
         with np.errstate(over="ignore"):
-            squares = np.minimum(centred(rows, self.centre) ** 2, bounds)
-        return column_sums(squares / _units(bounds)) / (n or len(rows))
+            return np.asarray(np.minimum(centred(rows, self.centre) ** 2, bounds) / _units(bounds))
 
     def decode(self, answer: Array) -> Array:
         """Return the answer in the columns' own units."""
@@ -164,11 +206,11 @@ class ColumnSquares(PlainNumbers):
     def sensitivity(self, n: int, relation: NeighboringRelation = REPLACE_ONE) -> float:
         """See `Query.sensitivity`."""
         unit = math.inf if math.inf in self.bounds else 1.0
-        return unit * math.sqrt(len(self.bounds)) / n * summation_slack(n, pairwise=True)
+        return unit * math.sqrt(len(self.bounds)) / n * _ROUNDED
 
 
 @dataclass(frozen=True)
-class SecondMoments(PlainNumbers):
+class SecondMoments(IntegerQuery):
     """X'X / n with every row shortened to Euclidean norm `row_norm` where it is longer.
 
     Frobenius sensitivity: see `privfcd.mechanisms.covariance_sensitivity`.
@@ -193,19 +235,30 @@ class SecondMoments(PlainNumbers):
             checks.moderate("row_norm", self.row_norm)
         check_centre(self.centre, d)
 
-    def evaluate(self, rows: Array, n: int | None = None) -> Array:
-        """See `Query.evaluate`; symmetric, shape (d, d)."""
+    @property
+    def bounded(self) -> bool:
+        """See `IntegerQuery.bounded`."""
+        return self.row_norm != math.inf
+
+    def exact(self, rows: Array, n: int) -> Exact:
+        """See `IntegerQuery.exact`; shape (d, d)."""
+        grid, d = Grid(self.row_norm), rows.shape[1]
+        parts = blocks(rows, False, block_rows(d))
+        made = (on_grid(centred(block, self.centre), grid.power, grid.most) for block in parts)
+        numbers, terms = sum_of_products(made, d, grid.most)
+        return Exact(numbers, grid.unit / n, terms)
+
+    def unbounded(self, rows: Array, n: int) -> Array:
+        """See `IntegerQuery.unbounded`; symmetric."""
         shifted = centred(rows, self.centre)
-        if self.row_norm != math.inf:
-            shifted = shortened(shifted, self.row_norm)
-        moments = shifted.T @ shifted / (n or len(rows))
+        moments = shifted.T @ shifted / n
         return np.asarray((moments + moments.T) / 2)
 
     def sensitivity(self, n: int, relation: NeighboringRelation = REPLACE_ONE) -> float:
         """See `Query.sensitivity`."""
         if self.row_norm == math.inf:
             return math.inf
-        return covariance_sensitivity(self.row_norm, n, relation) * summation_slack(n, pairwise=False)
+        return covariance_sensitivity(self.row_norm, n, relation)
 
 
 @dataclass(frozen=True)
@@ -256,12 +309,17 @@ class ClippedGradient(PlainNumbers):
     def entry_sensitivity(self, n: int, relation: NeighboringRelation = REPLACE_ONE) -> Array:
         """Return how far one record can move entries (i, .), shape (d,)."""
         width = 2.0 if relation is REPLACE_ONE else 1.0
-        return np.asarray(width * np.array(self.clips) / n * summation_slack(n, pairwise=True))
+        return np.asarray(width * np.array(self.clips) / n * summation_slack(n))
 
     def sensitivity(self, n: int, relation: NeighboringRelation = REPLACE_ONE) -> float:
         """See `Query.sensitivity`."""
         entries = self.entry_sensitivity(n, relation)
         return float(math.sqrt(len(entries) - 1) * np.linalg.norm(entries)) * (1 + 8 * sys.float_info.epsilon)
+
+
+def _mean_share(parts: Iterable[Array], size: int, n: int) -> Exact:
+    numbers, terms = sum_of_shares(parts, size)
+    return Exact(numbers, SHARE / n, terms)
 
 
 def column_sums(rows: Array) -> Array:

@@ -38,7 +38,7 @@ def test_each_familys_rows_are_shortened_to_its_norm() -> None:
     for family, norm, matrix in zip(FAMILIES, NORMS, query.decode(answer), strict=True):
         own = rows[:, family]
         own = own * np.minimum(1, norm / np.linalg.norm(own, axis=1, keepdims=True))
-        np.testing.assert_allclose(matrix, own.T @ own / 40, rtol=1e-9)
+        np.testing.assert_allclose(matrix, own.T @ own / 40, rtol=0, atol=norm**2 * 2.0**-19)
 
 
 def test_the_answer_is_an_isometry_of_the_matrices_in_units_of_the_norms() -> None:

@@ -129,8 +129,7 @@ def test_rounding_in_long_sums_stays_within_the_claim(n: int) -> None:
     ):
         assert ratio(query, rows, -rows[0]) <= 1
         assert ratio(query, rows, np.array([-1e9, 1e9, -1e9])) <= 1
-        assert 1 < summation_slack(n, pairwise=True) < 1 + 1e-6
-        assert summation_slack(n, pairwise=False) >= summation_slack(n, pairwise=True) or n < 40
+        assert 1 < summation_slack(n) < 1 + 1e-6
 
 
 def test_claims_are_reached() -> None:
@@ -221,7 +220,7 @@ def test_without_clips_answers_are_the_closed_forms() -> None:
     closed = -shifted.T @ (shifted - shifted @ weights) / 40
     np.fill_diagonal(closed, 0.0)
     np.testing.assert_allclose(gradient, closed, rtol=1e-12, atol=1e-12)
-    np.testing.assert_allclose(ClippedMean((math.inf,) * D).evaluate(rows), rows.mean(axis=0), rtol=1e-12, atol=1e-15)
+    np.testing.assert_allclose(ClippedMean((math.inf,) * D).evaluate(rows), rows.mean(axis=0), rtol=0, atol=11 * 2.0**-30)
     np.testing.assert_allclose(
         ColumnSquares((math.inf,) * D, CENTRE).evaluate(rows), (shifted**2).mean(axis=0), rtol=1e-12
     )
@@ -241,9 +240,9 @@ def test_without_clips_answers_are_the_closed_forms() -> None:
 def test_wide_bounds_do_not_change_answers() -> None:
     rows = np.random.default_rng(4).normal(size=(30, D))
     mean, squares = ClippedMean((9.0, 10.0, 11.0)), ColumnSquares((99.0, 100.0, 101.0))
-    np.testing.assert_allclose(mean.decode(mean.evaluate(rows)), rows.mean(axis=0), rtol=1e-12, atol=1e-15)
-    np.testing.assert_allclose(squares.decode(squares.evaluate(rows)), (rows**2).mean(axis=0), rtol=1e-12)
-    np.testing.assert_allclose(SecondMoments(50.0).evaluate(rows), rows.T @ rows / 30, rtol=1e-12, atol=1e-14)
+    np.testing.assert_allclose(mean.decode(mean.evaluate(rows)), rows.mean(axis=0), rtol=0, atol=11 * 2.0**-30)
+    np.testing.assert_allclose(squares.decode(squares.evaluate(rows)), (rows**2).mean(axis=0), rtol=0, atol=101 * 2.0**-30)
+    np.testing.assert_allclose(SecondMoments(50.0).evaluate(rows), rows.T @ rows / 30, rtol=0, atol=50 * 2.0**-19)
 
 
 @settings(deadline=None, max_examples=150)

@@ -137,6 +137,7 @@ def party(runs: int, seed: int) -> Tightness:
         step=1.0,
         smoothness=(1e4, 1e4),
         noise_multiplier=MULTIPLIER,
+        center=False,
     )
     table = PrivateTable(np.zeros((500, 2)), bounds=50.0, budget=Budget(rho=10.0))
     event = compose([(selection_event(1.0, MULTIPLIER), UPDATES), (gaussian_event(1.0, MULTIPLIER), UPDATES)])

@@ -96,7 +96,7 @@ def run(size: Size, private: bool, fast: bool | None, rounds: int) -> tuple[floa
     ]
     if tracemalloc.is_tracing():
         tracemalloc.reset_peak()
-    model = FedSparseBNSL(rounds=rounds, updates=size.updates if private else None, fast=fast, workers=1)
+    model = FedSparseBNSL(rounds=rounds, updates=size.updates if private else None, fast=fast, workers=1, center=False)
     began = time.process_time()
     model.fit(tables)
     return time.process_time() - began, model

@@ -71,7 +71,7 @@ def learner(name: str) -> Learner:
         import privfcd
 
         parties = [privfcd.PrivateTable(rows, name=f"party-{index}") for index, rows in enumerate(tables)]
-        model = getattr(privfcd, name)(rounds=rounds, threshold=THRESHOLD).fit(parties)
+        model = getattr(privfcd, name)(rounds=rounds, threshold=THRESHOLD, center=False).fit(parties)
         return model.adjacency_matrix_, model.bytes_exchanged_ / 1e6
 
     return learn

@@ -98,10 +98,10 @@ def run_job(job: Job) -> list[Outcome]:
     tables = budgeted_tables(parts, job.epsilon, job.noise_seed)
     began = time.perf_counter()
     if job.coordinates:
-        model = privfcd.FedSparseBNSL(release="coordinates").fit(tables)
+        model = privfcd.FedSparseBNSL(release="coordinates", center=False).fit(tables)
         found = [("DP-Fed-Sparse-BNSL", model, model.bytes_exchanged_, 0.0, time.perf_counter() - began)]
     else:
-        release = release_moments(tables)
+        release = release_moments(tables, center=False)
         moments, paid = release.moments, time.perf_counter() - began
         epsilon = max(report.epsilon for report in release.privacy_report)
         found = []

@@ -130,7 +130,7 @@ def run_setting(setting: Setting) -> Limit:
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", UserWarning)
-            model = EqualVarianceSearch().fit(budgeted_tables(parts, setting.epsilon, setting.seed))
+            model = EqualVarianceSearch(center=False).fit(budgeted_tables(parts, setting.epsilon, setting.seed))
     except BudgetExceeded:
         return Limit(setting.name, setting.seed, setting.epsilon, None, None, None, None, time.perf_counter() - began)
     seconds = time.perf_counter() - began

@@ -68,7 +68,8 @@ class Setting:
         """Return the estimator."""
         import privfcd
 
-        return getattr(privfcd, self.learner)(**({} if self.release is None else {"release": self.release}))
+        options = {} if self.release is None else {"release": self.release}
+        return getattr(privfcd, self.learner)(center=False, **options)
 
 
 SETTINGS = (

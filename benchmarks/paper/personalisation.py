@@ -45,11 +45,11 @@ def run_seed(seed: int) -> list[Errors]:
 
     simulated = linear_gaussian(D, parties=PARTIES, rows=ROWS, seed=seed, heterogeneous=True)
     tables = [PrivateTable(rows, name=f"party-{index}") for index, rows in enumerate(simulated.tables)]
-    model = FedSparseBNSL().fit(tables)
-    own = personalise(model, tables)
+    model = FedSparseBNSL(center=False).fit(tables)
+    own = personalise(model, tables, center=False)
     answers = []
     for index, (table, truth) in enumerate(zip(tables, simulated.party_weights, strict=True)):
-        local = NOTEARS().fit([table])
+        local = NOTEARS(center=False).fit([table])
         answers.append(
             Errors(
                 seed,

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from privfcd import checks
+from privfcd.algorithms.rounds import check_rows
 from privfcd.data.private import PrivateTable
 from privfcd.errors import InvalidParameter, InvalidTable
 from privfcd.moments import Moments
@@ -49,6 +50,7 @@ def checked_tables(tables: Any) -> list[PrivateTable]:
     for name in names:
         if names.count(name) > 1:
             raise InvalidParameter(f"tables must have different names, got {name!r} twice: each party has its own")
+    check_rows([table.n_rows for table in tables], first.n_columns)
     return list(tables)
 
 
@@ -63,6 +65,7 @@ def moments_given(source: Any) -> list[Moments] | None:
     """
     if isinstance(source, Moments):
         check_different([source])
+        check_rows([source.rows], len(source.columns))
         return [source]
     if isinstance(source, str) or not isinstance(source, Sequence):
         return None
@@ -79,6 +82,7 @@ def moments_given(source: Any) -> list[Moments] | None:
             )
         parts.append(aligned(part, first.columns))
     check_different(parts)
+    check_rows([part.rows for part in parts], len(parts[0].columns))
     return parts
 
 

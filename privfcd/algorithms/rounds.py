@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from privfcd import checks
-from privfcd.errors import PartyFailed
+from privfcd.errors import InvalidParameter, PartyFailed
 from privfcd.federation.protocol import Federation, Message
 
 Array = NDArray[np.float64]
@@ -89,3 +89,12 @@ def expect(federation: Federation, message: Message, kind: type[Reply]) -> list[
             raise PartyFailed(f"{name} answered {type(answer).__name__} where {kind.__name__} was expected")
         answers.append(answer)
     return answers
+
+
+def check_rows(rows: Sequence[int], columns: int) -> None:
+    """Raise InvalidParameter where all parties together have fewer rows than there are columns; both are public."""
+    if sum(rows) < columns:
+        raise InvalidParameter(
+            f"{sum(rows)} rows at {len(rows)} part{'y' if len(rows) == 1 else 'ies'} are fewer than the {columns} columns: "
+            "no column's regression on the others has a residual. Leave out columns, or add rows"
+        )

@@ -19,6 +19,7 @@ from privfcd.algorithms.constraint.fisher_z import FisherZ
 from privfcd.errors import BudgetExceeded
 from privfcd.graphs.pdag import bits
 from privfcd.moments import Moments
+from privfcd.moments.dependence import in_use
 
 Array = NDArray[np.float64]
 Family = tuple[int, int]
@@ -147,13 +148,12 @@ def effective_rows(moments: Moments) -> float:
     """
     if moments.exact:
         return float(moments.rows)
-    d = len(moments.columns)
     test = FisherZ(moments)
-    first, second = np.triu_indices(d, 1)
+    used = np.flatnonzero(in_use(moments))
+    first, second = used[np.array(np.triu_indices(len(used), 1))]
     if not len(first):
         return float(moments.rows)
-    everything = np.arange(d)
-    others = np.array([np.delete(everything, [i, j]) for i, j in zip(first, second, strict=True)])
+    others = np.array([used[(used != i) & (used != j)] for i, j in zip(first, second, strict=True)])
     alone = test.correlations(first, second, np.empty((len(first), 0), np.int64))[1]
     given = test.correlations(first, second, others)[1]
     smaller = np.nan_to_num(np.minimum(alone, given), nan=2.0)

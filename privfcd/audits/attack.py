@@ -272,10 +272,10 @@ def _dense_message(
     """Return the first round of Fed-BNSL; what parties send in it does not depend on each other."""
     tables = _tables(parts[:1], world, budget, seed)
     if budget is None:
-        release = release_moments(tables, method="exact", send=False)
+        release = release_moments(tables, method="exact", send=False, center=False)
     else:
         norm = _ROW_NORM * math.sqrt(float(np.trace(world.population)))
-        release = release_moments(tables, method="covariance", send=False, row_norm=norm)
+        release = release_moments(tables, method="covariance", send=False, row_norm=norm, center=False)
     model = FedBNSL(rho2=rho2, local_step="frank-wolfe" if method.endswith("fw") else "closed-form")
     federation = RecordedFederation.local([FedBNSLParty(tables[0].name, release.parts[0])])
     coordinator = FedBNSLCoordinator(model._settings(len(world.tables)), tables[0].columns)
@@ -292,7 +292,7 @@ def _sparse_message(
 ) -> Exchange:
     """Return the first round of Fed-Sparse-BNSL, of a run that was planned in full."""
     tables = _tables(parts, world, budget, seed)
-    settings = FedSparseBNSL(rho2=rho2)._settings(tables)
+    settings = FedSparseBNSL(rho2=rho2, center=False)._settings(tables)
     federation = RecordedFederation.local([FedSparseParty(table, index) for index, table in enumerate(tables)])
     coordinator = FedSparseCoordinator(settings, tables[0].columns)
     with contextlib.suppress(_FirstRoundOver):

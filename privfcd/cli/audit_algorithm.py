@@ -38,14 +38,14 @@ def covariance(tables: list[PrivateTable]) -> Moments:
     """Release the covariance of the tables' rows in one go."""
     from privfcd.algorithms.release import release_moments
 
-    return release_moments(tables, method="covariance").moments
+    return release_moments(tables, method="covariance", center=False).moments
 
 
 def preconditioned(tables: list[PrivateTable]) -> Moments:
     """Release the covariance of the tables' rows in rounds."""
     from privfcd.algorithms.release import release_moments
 
-    return release_moments(tables, method="preconditioned").moments
+    return release_moments(tables, method="preconditioned", center=False).moments
 
 
 @click.command(cls=Command)
@@ -182,7 +182,7 @@ def _subject(method: str, rounds: int, updates: int, clip: float | None) -> Any:
 
     match method:
         case "dp-fed-sparse-bnsl":
-            return FedSparseBNSL(rounds=rounds, updates=updates, clip=clip)
+            return FedSparseBNSL(rounds=rounds, updates=updates, clip=clip, center=False)
         case "dp-fed-bnsl":
-            return FedBNSL(rounds=rounds)
+            return FedBNSL(rounds=rounds, center=False)
     return covariance if method == "covariance" else preconditioned

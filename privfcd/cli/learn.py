@@ -29,7 +29,7 @@ from privfcd.cli.tables import (
     warn_of_delta,
 )
 from privfcd.learning import learn as learn_graph
-from privfcd.learning import made, method_class, reports_rounds
+from privfcd.learning import method_class, reports_rounds
 
 if TYPE_CHECKING:
     import networkx as nx
@@ -80,7 +80,7 @@ def learn(context: click.Context, /, **options: Any) -> None:
     check_outputs(options, read_files(files, options["ledgers"], target))
     if options["ledgers"]:
         parameters.update(epsilon=options["epsilon"], delta=options["delta"])
-    model = made(method_class(method), options["center"], parameters)
+    model: Any = method_class(method)(**parameters, center=options["center"])  # type: ignore[call-arg]
     quiet = options["as_json"] or options["quiet"]
     with progress("read", quiet=quiet):
         tables = open_tables(options, noise, dry_run=options["dry_run"])

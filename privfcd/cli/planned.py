@@ -55,7 +55,7 @@ def print_release_plan(
             self,
             release: str = "auto",
             row_norm: float | None = None,
-            center: bool = False,
+            center: bool | None = None,
             sum: str = "per-party",
             epsilon: float | None = None,
             delta: float | None = None,

@@ -96,7 +96,7 @@ class PrivateTable:
     Parameters
     ----------
     rows : array of shape (n, d), DataFrame, or path of a CSV or Parquet file
-        Finite numbers, at least as many rows as columns. Constant columns are accepted.
+        Finite numbers. Constant columns are accepted; all parties together need as many rows as columns.
     columns : sequence of str, optional
         Names; those of the source by default.
     name : str, optional

@@ -74,7 +74,7 @@ def read_table(source: object, columns: Sequence[str] | None = None, *, drop: Se
     InvalidTable
         The source cannot be read, or a name or a cell cannot be used: no such file, empty, no rows, ragged
         lines, unnamed or repeated columns, a first line of numbers, text, a missing value, an infinity, a
-        number beyond the float range, complex numbers, fewer rows than columns.
+        number beyond the float range, complex numbers.
     InvalidParameter
         `columns` or `drop` are not different, non-empty texts; not one column a column of an array; `drop` for an array.
     """
@@ -294,8 +294,6 @@ def _check_shape(height: int, names: Sequence[str], source: str) -> None:
         raise InvalidTable(f"{source}: there are no columns")
     if height == 0:
         raise InvalidTable(f"{source}: there are no rows")
-    if height < len(names):
-        raise InvalidTable(f"{source}: {height} rows are fewer than the {len(names)} columns")
     for name in names:
         if UNWRITABLE.search(name):
             raise InvalidTable(f"{source}: column names must not hold control characters, got {name!r}")

@@ -1,6 +1,6 @@
 """Whole runs in one call: tables in, a fitted learner out."""
 
-from privfcd.learning.run import METHODS, Learner, learn, made, method_class, reports_rounds
+from privfcd.learning.run import METHODS, Learner, learn, method_class, reports_rounds
 from privfcd.learning.tables import data_set_of, log1p_rows, private_tables
 
 __all__ = [
@@ -9,7 +9,6 @@ __all__ = [
     "data_set_of",
     "learn",
     "log1p_rows",
-    "made",
     "method_class",
     "private_tables",
     "reports_rounds",

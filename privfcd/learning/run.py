@@ -140,8 +140,8 @@ def learn(
     on_round : callable, optional
         Called after every round, by methods that have rounds (`reports_rounds`).
     center : bool, optional
-        Whether means are taken off first: paid for in a private run. By default they are, where the method has use for
-        it.
+        Whether means are taken off first, each party's own: paid for in a private run. By default they are, where the method
+        has use for it; False says that they are 0.
     log1p : bool
         Whether every value is replaced by log(1 + x) first: a public transformation of each record on its own.
     columns : sequence of str, optional
@@ -197,7 +197,7 @@ def learn(
             raise InvalidParameter(
                 "bounds, noise, names, ledgers, private, log1p, columns and drop belong to the PrivateTables that were given"
             )
-        model = made(kind, center, {**parameters, "epsilon": epsilon, "delta": delta})
+        model: Any = kind(**parameters, center=center, epsilon=epsilon, delta=delta)  # type: ignore[call-arg]
         return model.fit(list(sources), **extra)
     if any(ready):
         raise InvalidParameter("sources must be all PrivateTables or none, got both")
@@ -216,7 +216,7 @@ def learn(
     )
     if ledgers is not None:
         parameters.update(epsilon=epsilon, delta=delta)
-    return made(kind, center, parameters).fit(tables, **extra)
+    return kind(**parameters, center=center).fit(tables, **extra)  # type: ignore[call-arg, attr-defined]
 
 
 def _check_parameters(method: str, kind: type[Estimator], parameters: Mapping[str, Any]) -> None:
@@ -226,20 +226,3 @@ def _check_parameters(method: str, kind: type[Estimator], parameters: Mapping[st
             others = [other for other in METHODS if name in method_class(other)().get_params()]
             hint = f" (of method {' or '.join(others)})" if others else ""
             raise checks.refuse("parameter", name + hint, f"one of {', '.join(known)} for method {method!r}")
-
-
-def made(kind: type[Estimator], center: bool | None, parameters: Mapping[str, Any]) -> Any:
-    """Return the estimator with these parameters.
-
-    Parameters
-    ----------
-    kind : type
-        Of `method_class`.
-    center : bool, optional
-        As of `learn`: means are taken off unless told otherwise, or where the class decides by itself.
-    parameters : mapping
-        The class's others.
-    """
-    if center is None and kind().get_params()["center"] is False:
-        center = True
-    return kind(**parameters, center=center)  # type: ignore[call-arg]

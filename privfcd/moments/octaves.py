@@ -29,6 +29,9 @@ def upper_bounds(shares: Array, noise_sd: float, tail: float = 0.01) -> NDArray[
     not mislead it. From four of these scales down, shares are then added up until they pass `tail` plus three standard
     deviations of the noise in the sum; the bound is the upper end of the octave where this happens.
 
+    Where no size is known (`mostly_zeros`), the zeros must not pass for the bulk: a bound at their octave would clip a rare
+    0/1 column away. Any bound is a guess then, and the middle one of the other histograms does no harm to them.
+
     Parameters
     ----------
     shares : ndarray of shape (m, bins)
@@ -47,6 +50,9 @@ def upper_bounds(shares: Array, noise_sd: float, tail: float = 0.01) -> NDArray[
         passed = above > tail + 3 * noise_sd * np.sqrt(np.arange(1, top + 1))
         steps = int(np.argmax(passed)) if passed.any() else 2
         bounds[row] = np.exp2(LOWEST + top - min(steps, 3))
+    guessed = mostly_zeros(shares, noise_sd) & (noise_sd > 0)
+    if guessed.any():
+        bounds[guessed] = 1.0 if guessed.all() else np.exp2(np.ceil(np.median(np.log2(bounds[~guessed]))))
     return bounds
 
 

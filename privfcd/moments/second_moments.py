@@ -34,7 +34,8 @@ class Moments:
     noise : tuple of NoiseTerm
         The law of the noise, a sum of independent terms; empty for exact moments.
     mean : ndarray of shape (d,), optional
-        What was taken off the rows, itself exact or released.
+        What was taken off the rows, itself exact or released. Where each of several parties took off its own: the mean of
+        all rows.
     origins : tuple of Origin
         The parties whose rows these are, and what stands before each: moments without noise that were pooled with noisy ones
         protect nobody, whatever noise the sum has. By default one party without a name, exact where there is no noise.
@@ -188,8 +189,9 @@ class Moments:
 def pooled(parts: Sequence[Moments]) -> Moments:
     """Return the moments of all parties' rows together, weighted by their numbers of rows.
 
-    Means must be the same or absent. Noise of different parties is independent. The `origins` of all are kept: where one
-    party's moments are exact, so is its part of the sum.
+    Where each party took off a mean of its own, the sum is of moments within parties: how far their means lie apart is not
+    in it. Noise of different parties is independent. The `origins` of all are kept: where one party's moments are exact, so
+    is its part of the sum.
 
     Parameters
     ----------
@@ -199,7 +201,8 @@ def pooled(parts: Sequence[Moments]) -> Moments:
     Raises
     ------
     InvalidParameter
-        There are no moments, their columns or means do not agree, or a party is there twice (`check_different`).
+        There are no moments, their columns do not agree, some are about a mean and others are not, or a party is there twice
+        (`check_different`).
     """
     if not parts:
         raise InvalidParameter("parts must hold at least one Moments, got none")
@@ -208,16 +211,24 @@ def pooled(parts: Sequence[Moments]) -> Moments:
     for part in parts[1:]:
         if part.columns != first.columns:
             raise InvalidParameter(f"columns must agree, got {part.columns} and {first.columns}")
-        if part.differences != first.differences:
-            raise InvalidParameter("moments of differences of records cannot be pooled with moments of the records")
-        if not np.array_equal(_or_zero(part.mean, first), _or_zero(first.mean, first)):
-            raise InvalidParameter("means must agree before moments can be pooled")
+    about_means = [part.differences or (part.mean is not None and bool(part.mean.any())) for part in parts]
+    if any(about_means) and any(part.mean is None and not part.differences for part in parts):
+        raise InvalidParameter(
+            "moments about a mean cannot be pooled with moments about 0: take the mean off at all parties, or at none"
+        )
     rows = sum(part.rows for part in parts)
     shares = [part.rows / rows for part in parts]
+    differences = any(part.differences for part in parts)
+    means = [part.mean for part in parts if part.mean is not None]
+    mean = None
+    if means and not differences:
+        mean = means[0]
+        if any(not np.array_equal(_or_zero(part.mean, first), mean) for part in parts):
+            mean = np.array(shares) @ np.array([_or_zero(part.mean, first) for part in parts])
     matrix = sum((share * part.matrix for share, part in zip(shares, parts, strict=True)), np.zeros_like(first.matrix))
     noise = merged([term.scaled(share) for share, part in zip(shares, parts, strict=True) for term in part.noise])
     origins = tuple(origin for part in parts for origin in part.origins)
-    return Moments((matrix + matrix.T) / 2, rows, first.columns, noise, first.mean, origins, first.differences)
+    return Moments((matrix + matrix.T) / 2, rows, first.columns, noise, mean, origins, differences)
 
 
 def check_different(parts: Sequence[Moments]) -> None:

@@ -225,7 +225,7 @@ def test_shared_constants_are_averages_over_all_rows(
         ({"rho1": 0}, "rho1 must be"),
         ({"rho2": math.inf}, "rho2 must be"),
         ({"threshold": math.nan}, "threshold must be"),
-        ({"center": 1}, "center must be True or False"),
+        ({"center": 1}, "center must be True, False or None"),
         ({"smoothness": [1.0, 2.0]}, "smoothness must have one number for each of 4 columns, got 2"),
         ({"smoothness": [1.0, 2.0, 3.0, 0.0]}, "smoothness must be .* got 0.0"),
         ({"smoothness": []}, "smoothness must have one number"),

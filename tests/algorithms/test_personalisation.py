@@ -50,10 +50,10 @@ def test_open_tables_moments_and_the_owner_agree_with_least_squares(
     tables: Tables, parts: list[np.ndarray], weights: np.ndarray, graph: Any
 ) -> None:
     made = tables()
-    shown = personalise(graph, made)
+    shown = personalise(graph, made, center=False)
     released = personalise(graph, [table_moments(table) for table in made])
     for party, (part, open_one, free) in enumerate(zip(parts, shown, released, strict=True)):
-        own = personalise_for_owner(graph, part, NAMES, party="ward")
+        own = personalise_for_owner(graph, part, NAMES, party="ward", center=False)
         truth = regression(part, weights)
         for one in (open_one, free, own):
             np.testing.assert_allclose(one.weights, truth, rtol=1e-9, atol=1e-12)
@@ -68,7 +68,7 @@ def test_open_tables_moments_and_the_owner_agree_with_least_squares(
 
 def test_a_fitted_estimator_is_a_graph_too(tables: Tables, parts: list[np.ndarray]) -> None:
     model = FedBNSL(rounds=20).fit(tables())
-    found = personalise(model, tables())
+    found = personalise(model, tables(), center=False)
     np.testing.assert_allclose(found[0].weights, regression(parts[0], model.adjacency_matrix_), rtol=1e-8, atol=1e-12)
     with pytest.raises(InvalidParameter, match="fitted first"):
         personalise(FedBNSL(), tables())
@@ -184,7 +184,7 @@ def test_parents_that_determine_each_other_get_finite_weights() -> None:
     column = np.random.default_rng(0).normal(size=50)
     rows = np.column_stack([column, column, 3 * column])
     graph = to_networkx(np.array([[0, 0, 1], [0, 0, 1], [0, 0, 0]]), ("x", "y", "z"))
-    own = personalise_for_owner(graph, rows, ("x", "y", "z"))
+    own = personalise_for_owner(graph, rows, ("x", "y", "z"), center=False)
     np.testing.assert_allclose(own.weights[:2, 2], [1.5, 1.5])
 
 
@@ -192,8 +192,8 @@ def test_held_out_rows_of_heterogeneous_parties_are_predicted_better() -> None:
     simulated = linear_gaussian(6, parties=3, rows=400, seed=1000, heterogeneous=True)
     graph = to_networkx(simulated.weights, [f"x{k}" for k in range(6)])
     for rows, truth in zip(simulated.tables, simulated.party_weights, strict=True):
-        own = personalise_for_owner(graph, rows[:200])
-        error = prediction_error_for_owner(own, rows[200:])
+        own = personalise_for_owner(graph, rows[:200], center=False)
+        error = prediction_error_for_owner(own, rows[200:], center=False)
         np.testing.assert_allclose(error, ((rows[200:] - rows[200:] @ own.weights) ** 2).mean(axis=0))
         shared = ((rows[200:] - rows[200:] @ simulated.weights) ** 2).mean(axis=0)
         assert error.sum() < shared.sum()

@@ -27,14 +27,15 @@ def second_moments(rows: np.ndarray) -> np.ndarray:
 
 
 def test_open_tables_give_exact_moments(tables: Tables, parts: list[np.ndarray]) -> None:
-    release = release_moments(tables())
+    release = release_moments(tables(), center=False)
     whole = np.vstack(parts)
     np.testing.assert_allclose(release.moments.matrix, second_moments(whole), rtol=1e-12)
     assert release.moments.exact and release.moments.rows == len(whole) and release.rule["method"] == "exact"
     assert all(math.isinf(report.epsilon) for report in release.privacy_report)
     assert release.bytes_exchanged == 3 * (8 + 11 * 8), "the norm, and the upper triangle with its scale"
-    centred = release_moments(tables(), center=True)
-    np.testing.assert_allclose(centred.moments.matrix, np.cov(whole.T, bias=True), rtol=1e-10)
+    for centred in (release_moments(tables()), release_moments(tables(), center=True)):
+        within = sum(len(part) * np.cov(part.T, bias=True) for part in parts) / len(whole)
+        np.testing.assert_allclose(centred.moments.matrix, within, rtol=1e-10)
     np.testing.assert_allclose(centred.moments.mean, whole.mean(axis=0), rtol=1e-10)
     moved = release_moments(tables(), centre=[1.0, 0.0, 0.0, -2.0])
     np.testing.assert_allclose(moved.moments.matrix, second_moments(whole - [1.0, 0, 0, -2.0]), rtol=1e-10)
@@ -45,7 +46,7 @@ def test_open_tables_give_exact_moments(tables: Tables, parts: list[np.ndarray])
 def test_with_little_noise_private_moments_are_the_exact_ones(
     tables: Tables, many: list[np.ndarray], method: str, sum: str
 ) -> None:
-    release = release_moments(tables(many, budget=LARGE, bounds=60.0), method=method, sum=sum)
+    release = release_moments(tables(many, budget=LARGE, bounds=60.0), method=method, sum=sum, center=False)
     exact = second_moments(np.vstack(many))
     scale = np.sqrt(np.outer(np.diag(exact), np.diag(exact)))
     # directions are solved for under the Gaussian law of rows, whose sampling error is about 1 / sqrt(n)
@@ -66,10 +67,12 @@ def test_rounds_by_clipping(tables: Tables, many: list[np.ndarray]) -> None:
 @pytest.mark.parametrize(
     ("arguments", "labels"),
     [
-        ({"method": "covariance", "row_norm": 9.0}, [COVARIANCE]),
-        ({"method": "covariance"}, [HISTOGRAM, COVARIANCE]),
+        ({"method": "covariance", "row_norm": 9.0, "center": False}, [COVARIANCE]),
+        ({"method": "covariance", "center": False}, [HISTOGRAM, COVARIANCE]),
+        ({"method": "covariance"}, [HISTOGRAM, MEAN, COVARIANCE]),
         ({"method": "covariance", "row_norm": 9.0, "center": True}, [HISTOGRAM, MEAN, COVARIANCE]),
-        ({"method": "preconditioned", "shares": [0.5, 0.5]}, [SCALES, "round 1", "round 2"]),
+        ({"method": "preconditioned", "shares": [0.5, 0.5], "center": False}, [SCALES, "round 1", "round 2"]),
+        ({"method": "preconditioned", "shares": [1.0]}, [DIFFERENCES, "round 1"]),
         ({"method": "preconditioned", "shares": [1.0], "center": True}, [DIFFERENCES, "round 1"]),
         ({"method": "preconditioned", "shares": [1.0], "center": "mean"}, [HISTOGRAM, SCALES, MEAN, "round 1"]),
     ],
@@ -89,7 +92,7 @@ def test_what_is_paid_for(tables: Tables, many: list[np.ndarray], arguments: dic
 
 
 def test_declared_bounds_need_no_histogram(tables: Tables) -> None:
-    release = release_moments(tables(budget=SMALL, bounds=[[3.0, 4.0, 12.0, 84.0]] * 3), method="covariance")
+    release = release_moments(tables(budget=SMALL, bounds=[[3.0, 4.0, 12.0, 84.0]] * 3), method="covariance", center=False)
     assert release.rule["row norm"] == pytest.approx(85.0)
     assert list(release.rule["shares of mu²"]) == [COVARIANCE]
 
@@ -98,12 +101,12 @@ def test_moments_that_stay_at_the_parties(tables: Tables, many: list[np.ndarray]
     release = release_moments(tables(many, budget=[SMALL, LARGE]), send=False)
     assert release.bytes_exchanged == 0 and release.rule["method"] == "covariance" and len(release.parts) == 2
     assert not release.parts[0].exact and release.moments.rows == 10_000
-    exact = release_moments(tables(many), send=False)
+    exact = release_moments(tables(many), send=False, center=False)
     np.testing.assert_allclose(exact.parts[1].matrix, second_moments(many[1]), rtol=1e-12)
     apart = release_moments(tables(many, budget=LARGE), send=False, center=True)
     np.testing.assert_allclose(apart.parts[0].matrix, np.cov(many[0].T, bias=True), rtol=0.1, atol=0.1)
-    with pytest.raises(InvalidParameter, match="means must agree"):
-        _ = apart.moments
+    within = np.mean([part.matrix for part in apart.parts], axis=0)
+    np.testing.assert_allclose(apart.moments.matrix, within, rtol=1e-12)
 
 
 def test_a_mean_far_from_zero_is_taken_off(tables: Tables, many: list[np.ndarray]) -> None:
@@ -127,7 +130,9 @@ def test_columns_are_aligned_by_name(tables: Tables, many: list[np.ndarray]) -> 
 
 
 def test_a_trusted_sum_needs_less_noise(tables: Tables, many: list[np.ndarray]) -> None:
-    made = [release_moments(tables(many, budget=SMALL, bounds=9.0), method="covariance", sum=sum) for sum in SUMS]
+    made = [
+        release_moments(tables(many, budget=SMALL, bounds=9.0), method="covariance", sum=sum, center=False) for sum in SUMS
+    ]
     apart, together = (release.moments.noise_sd for release in made)
     assert apart is not None and together is not None
     np.testing.assert_allclose(apart / together, math.sqrt(2), rtol=1e-6)
@@ -161,7 +166,7 @@ def test_budgets_of_all_kinds(tables: Tables, many: list[np.ndarray]) -> None:
 def test_added_or_removed_records_need_less_noise(many: list[np.ndarray]) -> None:
     def made(**relation: Any) -> MomentsRelease:
         table = PrivateTable(many[0], name="x", budget=SMALL, noise=SimulatedNoise(1), **relation)
-        return release_moments([table], method="covariance", row_norm=9.0)
+        return release_moments([table], method="covariance", row_norm=9.0, center=False)
 
     replaced, added = made(), made(relation=ADD_OR_REMOVE_ONE, declared_rows=5000)
     assert replaced.moments.noise_sd is not None and added.moments.noise_sd is not None

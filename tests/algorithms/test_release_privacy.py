@@ -27,14 +27,15 @@ from privfcd.mechanisms import SimulatedNoise
 Tables = Callable[..., list[PrivateTable]]
 SMALL = Budget(epsilon=1, delta=1e-6)
 RUNS = [
+    {"method": "covariance", "center": False},
     {"method": "covariance"},
     {"method": "covariance", "send": False, "center": True},
-    {"method": "covariance", "sum": "trusted"},
-    {"method": "preconditioned"},
+    {"method": "covariance", "sum": "trusted", "center": False},
+    {"method": "preconditioned", "center": False},
     {"method": "preconditioned", "center": True},
     {"method": "preconditioned", "center": True, "kind": "clipped"},
     {"method": "preconditioned", "center": "mean", "kind": "clipped"},
-    {"method": "preconditioned", "sum": "trusted"},
+    {"method": "preconditioned", "sum": "trusted", "center": False},
 ]
 
 

@@ -69,7 +69,6 @@ def test_what_is_public_is_what_was_declared() -> None:
     ("changes", "error", "message"),
     [
         ({"rows": np.full((4, 2), math.nan)}, InvalidTable, "missing"),
-        ({"rows": np.ones((2, 3))}, InvalidTable, "2 rows are fewer than the 3 columns"),
         ({"bounds": 0.0}, InvalidParameter, "bound of 'x0' must be .* got 0.0"),
         ({"bounds": math.inf}, InvalidParameter, "bound of 'x0' must be .* got inf"),
         ({"bounds": math.nan}, InvalidParameter, "got nan"),

@@ -145,8 +145,7 @@ def test_columns_of_objects() -> None:
         }
     )
     expected = [[1, 0.5, 1, 1], [2, 1.5, 2, 0], [2.5, 3, 3, 1]]
-    with pytest.raises(InvalidTable, match="3 rows are fewer than the 4 columns"):
-        read_table(frame)
+    assert np.array_equal(read_table(frame).rows, expected), "fewer rows than columns: other parties may have more"
     back = read_table(pd.concat([frame, frame]))
     assert np.array_equal(back.rows, np.array(expected + expected))
 
@@ -180,7 +179,6 @@ BAD_TEXT = [
     ("\ufeff", "the file is empty"),
     ("a,b\n", "there are no rows"),
     ("a,b\n\n\n", "there are no rows"),
-    ("a,b\n1,2\n", "1 rows are fewer than the 2 columns"),
     ("\na,b\n1,2\n", "the first line must hold the columns' names, it is blank"),
     ("1.5,2,-3e4\n1,2,3\n", "the first line holds only numbers (1.5, ...): probably a file without a header"),
     (",a\n0,1\n1,2\n", "column 1 has no name; a row index"),
@@ -260,7 +258,6 @@ def test_unreadable_files_are_named(tmp_path: Path, monkeypatch: pytest.MonkeyPa
         (np.zeros((2, 2, 2)), "must have two dimensions"),
         (np.zeros((0, 3)), "no rows"),
         (np.zeros((3, 0)), "no columns"),
-        (np.zeros((2, 3)), "2 rows are fewer than the 3 columns"),
         (np.zeros((2, 2), dtype=complex), "column 'x0' holds complex numbers"),
         (np.zeros((2, 2), dtype="datetime64[s]"), "column 'x0' holds datetime64"),
         (np.zeros((2, 2), dtype=[("a", float)]), "column 'x0' holds"),

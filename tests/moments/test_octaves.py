@@ -38,3 +38,15 @@ def test_zeros_say_nothing_of_the_size_of_the_rest(noise: float) -> None:
     assert 1 <= bounds[0] <= 4 and 16 <= bounds[1] <= 64
     assert column_scales(noisy, noise)[1] == pytest.approx(8 * np.sqrt(0.5), rel=0.15 + 4 * noise)
     assert bounds[2] < 1e-9 or noise > 0  # nothing but zeros: no size at all
+
+
+@pytest.mark.parametrize("prevalence", [0.02, 0.1, 0.2])
+@pytest.mark.parametrize("noise", [0.003, 0.01, 0.03])
+def test_a_rare_flag_is_never_clipped_away(prevalence: float, noise: float) -> None:
+    """Whatever the noise hides of its ones: 4e-12 was the bound in 97 of 100 draws at 10 % and noise .03."""
+    rng = np.random.default_rng(4)
+    flags = (rng.random((4000, 2)) < prevalence).astype(float)
+    shares = OctaveHistogram(5).evaluate(np.c_[flags, rng.normal(size=(4000, 3))])
+    for _ in range(100):
+        bounds = upper_bounds(shares + rng.normal(scale=noise, size=shares.shape), noise)
+        assert (bounds[:2] >= 1).all() and (bounds[:2] <= 64).all()

@@ -50,11 +50,13 @@ def test_pooling_refuses_moments_that_do_not_fit_together() -> None:
         pooled([])
     with pytest.raises(InvalidParameter, match="columns must agree"):
         pooled([one, Moments(one.matrix, 9, ("a", "c", "b"))])
-    with pytest.raises(InvalidParameter, match="means must agree"):
+    with pytest.raises(InvalidParameter, match="moments about a mean cannot be pooled with moments about 0"):
         pooled([one, moments_of(rows, mean=np.ones(3))])
     same = pooled([moments_of(rows, mean=np.ones(3)), moments_of(rows, mean=np.ones(3))])
     assert same.mean is not None and same.mean.tolist() == [1.0] * 3
     pooled([one, moments_of(rows, mean=np.zeros(3))])
+    own = pooled([moments_of(rows, mean=np.ones(3)), moments_of(rows, mean=np.full(3, 4.0))])
+    assert own.mean is not None and own.mean.tolist() == [2.5] * 3, "of all rows"
 
 
 def test_effective_rows_run_from_none_to_all() -> None:

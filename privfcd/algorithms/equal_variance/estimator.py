@@ -11,7 +11,7 @@ from privfcd.algorithms.base import Estimator
 from privfcd.algorithms.equal_variance.diagnostics import EqualVarianceTest, equal_variance_test
 from privfcd.algorithms.equal_variance.law import Law
 from privfcd.algorithms.equal_variance.search import CAUTIONS, order_search
-from privfcd.algorithms.release.gather import RELEASES, Gathered, gather
+from privfcd.algorithms.release.gather import RELEASES, Gathered, centring, gather
 from privfcd.algorithms.results import store_graph, store_privacy, store_released, warn_when_paid
 from privfcd.algorithms.scale_notes import store_moment_notes
 from privfcd.data.private import PrivateTable
@@ -61,8 +61,9 @@ class EqualVarianceSearch(Estimator):
         Whether, under noise and for few variables, the graph is improved by the likelihood of all moments at once.
     test_level : float
         In (0, 1): level of the test of equal variances.
-    center : bool
-        Whether the columns' means are taken off first; paid for, on tables with a budget (see `release_moments`).
+    center : bool, optional
+        Whether each party's own means are taken off tables: they are by default, and paid for where there is a budget (see
+        `release_moments`). False says that the means are 0.
     row_norm : float, optional
         Of `release_moments`: rows are shortened to this norm by `"covariance"`; public.
     epsilon, delta : float, optional
@@ -118,7 +119,7 @@ class EqualVarianceSearch(Estimator):
         local: bool = True,
         polish: bool = True,
         test_level: float = 0.01,
-        center: bool = False,
+        center: bool | None = None,
         row_norm: float | None = None,
         epsilon: float | None = None,
         delta: float | None = None,
@@ -163,7 +164,7 @@ class EqualVarianceSearch(Estimator):
         gathered = gather(
             source,
             self.release,
-            center=self.center,
+            center=centring(self.center, source),
             row_norm=self.row_norm,
             epsilon=self.epsilon,
             delta=self.delta,
@@ -183,7 +184,7 @@ class EqualVarianceSearch(Estimator):
             raise checks.refuse("cautions", self.cautions, "a list of numbers of at least 0")
         for value in self.cautions:
             checks.non_negative("cautions", value)
-        for name in ("local", "polish", "center"):
+        for name in ("local", "polish"):
             if not isinstance(getattr(self, name), bool):
                 raise InvalidParameter(f"{name} must be True or False, got {getattr(self, name)!r}")
 
@@ -209,7 +210,7 @@ class EqualVarianceSearch(Estimator):
         self.notes_ = [*self.notes_, *gathered.notes]
         self.order_ = [moments.columns[k] for k in found.order]
         self.residual_variances_ = found.variances
-        self.moments_ = moments
+        self.moments_ = gathered.released
         self.rule_ = {**found.rule, **rule}
         self.history_ = [
             {

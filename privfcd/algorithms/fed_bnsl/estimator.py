@@ -10,7 +10,7 @@ from privfcd.algorithms.fed_bnsl.coordinator import FedBNSLCoordinator
 from privfcd.algorithms.fed_bnsl.party import FedBNSLParty
 from privfcd.algorithms.fed_bnsl.settings import LocalStep, Settings, default_l1
 from privfcd.algorithms.inputs import names_and_columns
-from privfcd.algorithms.release.gather import gather
+from privfcd.algorithms.release.gather import centring, gather
 from privfcd.algorithms.results import store_graph, store_privacy, store_released
 from privfcd.algorithms.rounds import RoundRecord, check_on_round, history_rows
 from privfcd.algorithms.scale_notes import store_moment_notes
@@ -63,8 +63,9 @@ class FedBNSL(Estimator):
         For `"frank-wolfe"`: steps for each column and round.
     radius : float
         For `"frank-wolfe"`: of the l1 ball that each column lies in.
-    center : bool
-        Whether the columns' means are taken off first, each party its own; a mean that is paid for, on tables with a budget.
+    center : bool, optional
+        Whether each party's own means are taken off tables: they are by default, and paid for where there is a budget (see
+        `release_moments`). False says that the means are 0.
     row_norm : float, optional
         Tables with a budget: rows are shortened to this norm, public. By default the norm of the declared bounds, or one
         that a part of the budget supplies.
@@ -116,7 +117,7 @@ class FedBNSL(Estimator):
         local_step: LocalStep = "closed-form",
         steps: int = 10,
         radius: float = 4.0,
-        center: bool = False,
+        center: bool | None = None,
         row_norm: float | None = None,
         epsilon: float | None = None,
         delta: float | None = None,
@@ -172,7 +173,7 @@ class FedBNSL(Estimator):
             epsilon=self.epsilon,
             delta=self.delta,
             row_norm=self.row_norm,
-            center=self.center,
+            center=centring(self.center, source),
         )
         parties = [FedBNSLParty(name, part) for name, part in zip(names, gathered.parts, strict=True)]
         federation = LocalFederation(parties)

@@ -14,7 +14,7 @@ from privfcd.algorithms.fed_sparse.constants import REFIT_PRUNE, default_clip, l
 from privfcd.algorithms.fed_sparse.refit import Refitted, refit
 from privfcd.algorithms.fed_sparse.run_noise import RunNoise, noise_notes, run_noise
 from privfcd.algorithms.fed_sparse.settings import Settings
-from privfcd.algorithms.rounds import RoundRecord, ended_early, expect
+from privfcd.algorithms.rounds import RoundRecord, check_rows, ended_early, expect
 from privfcd.algorithms.stability.late_rounds import LateRounds, late_rounds
 from privfcd.errors import ConvergenceFailure, PartyFailed
 from privfcd.federation.protocol import Federation, SparseMatrix
@@ -56,7 +56,9 @@ class FedSparseCoordinator:
 
     def offer(self, federation: Federation) -> list[messages.Quote]:
         """Ask every party whether it can take part; nothing is charged anywhere."""
-        return expect(federation, messages.Offer(self._settings, self._columns), messages.Quote)
+        quotes = expect(federation, messages.Offer(self._settings, self._columns), messages.Quote)
+        check_rows([quote.n_rows for quote in quotes], len(self._columns))
+        return quotes
 
     def run(
         self,

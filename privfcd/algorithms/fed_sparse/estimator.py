@@ -29,6 +29,7 @@ from privfcd.algorithms.fed_sparse.party import FedSparseParty
 from privfcd.algorithms.fed_sparse.settings import GUMBEL_GAUSSIAN, Settings
 from privfcd.algorithms.inputs import checked_tables, moments_given
 from privfcd.algorithms.release import release_moments
+from privfcd.algorithms.release.gather import BEFORE, centred, usable
 from privfcd.algorithms.release.release import release_notes
 from privfcd.algorithms.results import EXACT, store_graph, store_privacy, store_released, table_report
 from privfcd.algorithms.rounds import RoundRecord, check_on_round, history_rows
@@ -36,7 +37,7 @@ from privfcd.algorithms.scale_notes import store_moment_notes, store_scale_notes
 from privfcd.data.private import PrivateTable
 from privfcd.federation.local import LocalFederation, processors
 from privfcd.federation.protocol import Federation, Party
-from privfcd.moments import Moments
+from privfcd.moments import Moments, pooled
 
 if TYPE_CHECKING:
     import networkx as nx
@@ -81,9 +82,9 @@ class FedSparseBNSL(Estimator):
     threshold : float
         Final weights of at most this size are dropped. Weights are in the columns' own units, as l1 is: columns on
         very different scales must be brought to comparable units first, by public factors.
-    center : bool
-        Whether the columns' means are taken off first: a mean that is paid for, on tables with a budget. Without it the
-        regressions pass through the origin, which suits data whose means are 0.
+    center : bool, optional
+        Whether each party's own means are taken off tables: they are by default, and paid for where there is a budget (see
+        `release_moments`). False says that the means are 0.
     smoothness : sequence of float, optional
         Declared second moments of the columns, public. By default they are released by each party and averaged.
     epsilon, delta : float, optional
@@ -163,7 +164,7 @@ class FedSparseBNSL(Estimator):
         rho1: float = 1000.0,
         rho2: float = 1.0,
         threshold: float = 0.3,
-        center: bool = False,
+        center: bool | None = None,
         smoothness: Sequence[float] | None = None,
         epsilon: float | None = None,
         delta: float | None = None,
@@ -234,7 +235,9 @@ class FedSparseBNSL(Estimator):
         check_on_round(on_round)
         moments = moments_given(source)
         if moments is not None:
-            self._fit_moments(moments, on_round)
+            if self.center:
+                raise checks.refuse("center", self.center, BEFORE)
+            self._fit_moments(moments, None, on_round)
             self.rule_ = {"release": "moments that were released before"}
             store_privacy(self, None, moments)
             return self
@@ -251,8 +254,8 @@ class FedSparseBNSL(Estimator):
         if release == PRECONDITIONED:
             check_preconditioned(settings)
             self._moment_settings(tables[0].n_columns)  # refused now, or not at all
-            released = release_moments(tables, epsilon=self.epsilon, delta=self.delta, center=self.center)
-            self._fit_moments([released.moments], on_round)
+            released = release_moments(tables, epsilon=self.epsilon, delta=self.delta, center=settings.center)
+            self._fit_moments(released.parts, released.rule, on_round, together=True)
             self.bytes_exchanged_ += released.bytes_exchanged
             self.rule_ = {**self.rule_, "moments": released.rule}
             self.notes_ += release_notes(released.rule)
@@ -264,15 +267,25 @@ class FedSparseBNSL(Estimator):
         store_privacy(self, reports)
         return self
 
-    def _fit_moments(self, moments: Sequence[Moments], on_round: Callable[[RoundRecord], None] | None) -> None:
-        """Run on moments."""
+    def _fit_moments(
+        self,
+        given: Sequence[Moments],
+        rule: dict[str, Any] | None,
+        on_round: Callable[[RoundRecord], None] | None,
+        *,
+        together: bool = False,
+    ) -> None:
+        """Run on moments, each party's or those of all rows together; `rule` is that of their release."""
+        moments, looked = usable(given, rule)
+        if together:
+            moments = (pooled(moments),)
         settings = self._moment_settings(len(moments[0].columns))
         parties = [MomentParty(part, f"moments-{index}") for index, part in enumerate(moments, start=1)]
         self._run(parties, settings, moments[0].columns, on_round)
         store_released(self, moments)
         early = list(self.notes_)
         store_moment_notes(self, moments)
-        self.notes_ += early
+        self.notes_ += [*looked, *early]
 
     def _moment_settings(self, d: int) -> Settings:
         """Return checked settings; a mean was taken off moments before, if at all, so there is none to take off now."""
@@ -330,6 +343,7 @@ class FedSparseBNSL(Estimator):
             del params[name]
         if params["smoothness"] is not None:
             params["smoothness"] = _numbers("smoothness", params["smoothness"])
+        params["center"] = centred(params["center"])
         params["loss"] = checked_loss(params["loss"])
         defaults = {
             "rounds": constants.default_rounds(epsilon),

@@ -204,15 +204,15 @@ class FedACD(Estimator):
         if given is None:
             gathered = self._release(tables, names, settings, center)
         else:
-            gathered = gather(given, self.release, **self._options(center))
+            gathered = gather(given, self.release, look=settings.levels is None, **self._options(center))
         voters = gathered.parts
         if self.combine == "sum" or (self.combine == "auto" and not exact):
             voters = (pooled(voters),)
         outcome, tests, sent = self._vote(voters, names, settings)
         if len(voters) == 1:
-            self.moments_ = voters[0]
+            self.moments_ = gathered.released
         elif not (tables and exact):  # exact moments of a party stay there
-            self.moments_ = gathered.moments
+            self.moments_ = gathered.released
         order = names if settings.levels is None else Contrasts(settings.levels).columns(names)
         store_released(self, [aligned(part, order) for part in voters])  # in the order that `levels` may be given in
         self.rule_ = gathered.rule
@@ -257,7 +257,7 @@ class FedACD(Estimator):
         if not exact and release in ("auto", "covariance"):
             release = "covariance"
             options["row_norm"] = encoding.row_norm if self.row_norm is None else self.row_norm
-        gathered = gather([table.encoded(encoding) for table in tables], release, **options)
+        gathered = gather([table.encoded(encoding) for table in tables], release, look=False, **options)
         declared = {"levels": dict(zip(order, encoding.levels, strict=True))}
         reports = [replace(report, declared={**report.declared, **declared}) for report in gathered.reports or ()]
         rule = gathered.rule

@@ -61,6 +61,7 @@ class FedACDParty:
         self._settings: Settings | None = None
         self._terms = Terms()
         self._test: IndependenceTest | None = None
+        self._related: NDArray[np.bool_] | None = None
         self._score: LocalScore | None = None
         self._separators: dict[tuple[int, int], tuple[int, ...]] = {}
         self._arcs: NDArray[np.bool_] | None = None
@@ -121,6 +122,7 @@ class FedACDParty:
             self._score = BDeu(settings.levels, self._counts, settings.sample_size)
         elif settings.levels is None:
             self._test, self._score = FisherZ(source), GaussianBIC(source)
+            self._related = np.asarray((source.matrix - np.diag(np.diag(source.matrix))).any(axis=0))
         else:
             blocks = BlockMoments(source, Contrasts(settings.levels))
             self._test, self._score = blocks, blocks
@@ -137,7 +139,11 @@ class FedACDParty:
         self.asked = skeleton.asked if self.asked is None else self.asked + skeleton.asked
         self.silent = skeleton.silent if self.silent is None else self.silent + skeleton.silent
         self._separators |= skeleton.separators
-        votes = edge_votes(message.adjacent, skeleton.adjacent, skeleton.p_values, settings.mask_rate)
+        # a column without any relation was set aside: it is no removal that could be masked
+        unsure = message.adjacent
+        if self._related is not None:
+            unsure = unsure & np.outer(self._related, self._related)
+        votes = edge_votes(unsure, skeleton.adjacent, skeleton.p_values, settings.mask_rate)
         self._note(f"layer {message.size}")
         return messages.EdgeVotes(votes)
 

@@ -34,8 +34,8 @@ class GES(Estimator):
     release : str
         What tables release: `"preconditioned"`, `"covariance"`, `"exact"` (open tables), or `"auto"`.
     center : bool, optional
-        Whether the columns' means are taken off; paid for, on tables with a budget, see `release_moments`. By default on for
-        tables.
+        Whether each party's own means are taken off tables: they are by default, and paid for where there is a budget (see
+        `release_moments`). False says that the means are 0.
     row_norm, epsilon, delta : float, optional
         Of `release_moments`.
 
@@ -112,7 +112,7 @@ class GES(Estimator):
         store_privacy(self, gathered.reports, gathered.parts)
         store_released(self, [moments])
         self.notes_ = [*loud_notes([moments], self.cpdag_.matrix(), moments.columns), *gathered.notes]
-        self.moments_ = moments
+        self.moments_ = gathered.released
         self.rule_ = {"effective rows": score.rows, **gathered.rule}
         self.bytes_exchanged_ = gathered.bytes_exchanged
         return self

@@ -9,7 +9,7 @@ from privfcd import checks
 from privfcd.algorithms.base import Estimator
 from privfcd.algorithms.inputs import moments_given, names_and_columns
 from privfcd.algorithms.notears.solver import OuterStep, solve
-from privfcd.algorithms.release.gather import Gathered, gather
+from privfcd.algorithms.release.gather import Gathered, centring, gather
 from privfcd.algorithms.results import store_graph, store_privacy, store_released
 from privfcd.algorithms.scale_notes import store_moment_notes
 from privfcd.data.private import PrivateTable
@@ -47,8 +47,9 @@ class NOTEARS(Estimator):
         Ends when h(W) is at most this.
     rho_max : float
         Ends when the penalty of h has grown to this.
-    center : bool
-        Whether the columns' means are taken off first; paid for, on tables with a budget (see `release_moments`).
+    center : bool, optional
+        Whether each party's own means are taken off tables: they are by default, and paid for where there is a budget (see
+        `release_moments`). False says that the means are 0.
     release : str
         How tables release their moments: `"auto"`, or a method of `release_moments`.
     row_norm : float, optional
@@ -94,7 +95,7 @@ class NOTEARS(Estimator):
         max_iterations: int = 100,
         h_tolerance: float = 1e-8,
         rho_max: float = 1e16,
-        center: bool = False,
+        center: bool | None = None,
         release: str = "auto",
         row_norm: float | None = None,
         epsilon: float | None = None,
@@ -168,7 +169,8 @@ class NOTEARS(Estimator):
             raise checks.refuse("the number of columns", d, "at least 2: a graph needs two variables")
 
     def _gather(self, source: Any, *, send: bool) -> Gathered:
-        options = {"epsilon": self.epsilon, "delta": self.delta, "row_norm": self.row_norm, "center": self.center}
+        options: dict[str, Any] = {"epsilon": self.epsilon, "delta": self.delta, "row_norm": self.row_norm}
+        options["center"] = centring(self.center, source)
         if moments_given(source) is None:
             options["send"] = send
         return gather(source, self.release, **options)

@@ -19,9 +19,10 @@ from privfcd.algorithms.peri.party import PERIParty
 from privfcd.algorithms.peri.private_regrets import RegretOptions, least_regrets, private_parties, private_report
 from privfcd.algorithms.peri.settings import Settings
 from privfcd.algorithms.release import release_moments
-from privfcd.algorithms.release.gather import RELEASES, centring
+from privfcd.algorithms.release.gather import RELEASES, centring, usable
 from privfcd.algorithms.release.release import release_notes
 from privfcd.algorithms.results import EXACT, store_cpdag, store_privacy, store_released, warn_when_paid
+from privfcd.algorithms.rounds import check_rows
 from privfcd.data.private import PrivateTable
 from privfcd.errors import BudgetExceeded, InvalidParameter
 from privfcd.federation.local import LocalFederation
@@ -119,15 +120,20 @@ class RegretEstimator(Estimator):
         reservations: list[Reservation] = []
         rule: dict[str, Any] = {}
         learnt: Sequence[Moments] = ()
+        looked: Sequence[str] = ()
         otherwise = EXACT
         if parts is not None:
             learnt, otherwise = (parts, EXACT) if graphs is None else ((), GIVEN)
-            parties = self._parties_of(parts, graphs, settings)
+            used, looked = usable(parts, differ=False)
+            learnt = used if learnt else ()
+            parties = self._parties_of(used, graphs, settings)
             columns = parts[0].columns
         else:
             tables = checked_tables(source)
             columns = tables[0].columns
             settings.check_columns(len(columns))
+            for table in tables:  # each learns a graph of its own
+                check_rows([table.n_rows], len(columns))
             if graphs is not None:
                 raise InvalidParameter(
                     "graphs must be left out for tables: what the parties learn there is paid for here"
@@ -140,8 +146,8 @@ class RegretEstimator(Estimator):
                 rule = {"regrets planned": self.most_regrets, "noise multipliers": [plan.regret for plan in plans]}
             else:
                 released, reports, rule = self._released(tables, centre)
-                learnt = released
-                parties = [PERIParty(table.name, part) for table, part in zip(tables, released, strict=True)]
+                learnt, looked = usable(released, differ=False)
+                parties = [PERIParty(table.name, part) for table, part in zip(tables, learnt, strict=True)]
         federation = LocalFederation(parties)
         outcome = PERICoordinator(settings, columns).run(federation)
         if reservations:
@@ -162,6 +168,7 @@ class RegretEstimator(Estimator):
         store_released(self, learnt, otherwise=otherwise)
         self.notes_ += loud_notes(learnt, self.adjacency_matrix_, columns)
         self.notes_ += [words for part in (rule, *rule.get("parties", ())) for words in release_notes(part)]
+        self.notes_ += looked
         self.bytes_exchanged_ = federation.bytes_exchanged
         if outcome.unfinished:
             warn_when_paid(self.notes_[0], UnfinishedWarning)

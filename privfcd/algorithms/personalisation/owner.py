@@ -22,7 +22,7 @@ from privfcd.moments import Moments
 
 
 def personalise_for_owner(
-    model: Any, rows: Any, columns: Sequence[str] | None = None, *, center: bool = False, party: str = "owner"
+    model: Any, rows: Any, columns: Sequence[str] | None = None, *, center: bool = True, party: str = "owner"
 ) -> PersonalWeights:
     """Return the owner's exact weights on the learnt graph: FOR THE OWNER ONLY.
 
@@ -38,7 +38,7 @@ def personalise_for_owner(
     columns : sequence of str, optional
         Names; those of the source by default.
     center : bool
-        Whether the rows' mean is taken off first.
+        Whether the rows' mean is taken off first; False says that it is 0.
     party : str
         The owner's name.
 
@@ -59,7 +59,7 @@ def personalise_for_owner(
 
 
 def prediction_error_for_owner(
-    weights: PersonalWeights, rows: Any, columns: Sequence[str] | None = None, *, center: bool = False
+    weights: PersonalWeights, rows: Any, columns: Sequence[str] | None = None, *, center: bool = True
 ) -> Array:
     """Return the mean squared error of predicting each variable from its parents, on rows of the owner: FOR THE OWNER ONLY.
 

@@ -22,6 +22,7 @@ from privfcd.algorithms.personalisation.weights import (
     refitted,
     structure_of,
 )
+from privfcd.algorithms.release.gather import centred
 from privfcd.algorithms.release.messages import Quote
 from privfcd.algorithms.release.plan import HISTOGRAM, MEAN, TablePlan, plan_tables
 from privfcd.algorithms.release.release import ASSUMPTIONS
@@ -45,7 +46,7 @@ def personalise(
     model: Any,
     source: Sequence[PrivateTable] | Moments | Sequence[Moments],
     *,
-    center: bool = False,
+    center: bool | None = None,
     row_norms: float | None = None,
     epsilon: float | None = None,
     delta: float | None = None,
@@ -63,8 +64,9 @@ def personalise(
     source : sequence of PrivateTable, or Moments, or a sequence of Moments
         One for each party. A table with a budget makes one paid release of the families' moments; an open table exact ones,
         charged as non-private. Moments cost nothing.
-    center : bool
-        Whether each party's mean is taken off first; it is paid for, where there is a budget.
+    center : bool, optional
+        Whether each party's own means are taken off tables: they are by default, and paid for where there is a budget. False
+        says that the means are 0.
     row_norms : float, optional
         Every family's rows are shortened to this norm; public. By default the norm of the family's declared bounds, or of
         bounds that a paid histogram supplies (5 % of the run).
@@ -93,7 +95,7 @@ def personalise(
         epsilon=epsilon,
         delta=delta,
         row_norm=row_norms,
-        center=center,
+        center=centred(center),
         mean_share=mean_share,
     )
     parts = moments_given(source)

@@ -14,7 +14,7 @@ from privfcd.algorithms.release.plan import COVARIANCE, DIFFERENCES, HISTOGRAM, 
 from privfcd.algorithms.release.rounds import Rounds
 from privfcd.algorithms.release.settings import ReleaseSettings
 from privfcd.algorithms.release.whitening import Whitening
-from privfcd.algorithms.rounds import expect
+from privfcd.algorithms.rounds import check_rows, expect
 from privfcd.errors import InvalidParameter
 from privfcd.federation.protocol import Empty, Federation
 from privfcd.moments import Moments, NoiseTerm
@@ -53,6 +53,7 @@ class ReleaseCoordinator:
     def offer(self, federation: Federation) -> list[messages.Quote]:
         """Ask every party whether it can take part; nothing is charged anywhere."""
         quotes = expect(federation, messages.Offer(self._settings, self._columns), messages.Quote)
+        check_rows([quote.n_rows for quote in quotes], len(self._columns))
         if self._settings.method == "exact" and any(quote.private for quote in quotes):
             private = [name for name, quote in zip(federation.names, quotes, strict=True) if quote.private]
             raise InvalidParameter(f"method must not be 'exact' for tables with budgets, which {private} have")
@@ -89,8 +90,11 @@ class ReleaseCoordinator:
             federation.ask(messages.Finish())
             return Outcome((), rule)
         bounds, norm = self._bounds(federation, quotes, shares, rule)
-        centre = self._centre(federation, quotes, bounds, rule)
+        means = self._means(federation, quotes, bounds, rule)
         if self._settings.method == "preconditioned":
+            centre = self._settings.centre
+            if means is not None:
+                centre = tuple((rules.pooled_weights(quotes) @ means).tolist())
             pairs = rules.takes_differences(self._settings, quotes)
             ask = messages.AskHistogram(DIFFERENCES, None, True) if pairs else messages.AskHistogram(SCALES, centre)
             histogram = pooled_histogram(federation, quotes, ask, len(self._columns))
@@ -101,7 +105,7 @@ class ReleaseCoordinator:
             if loud:
                 rule["loud means"] = loud
         else:
-            parts = self._covariances(federation, quotes, norm, bounds, centre, rule)
+            parts = self._covariances(federation, quotes, norm, bounds, means, rule)
         federation.ask(messages.Finish())
         return Outcome(parts, rule)
 
@@ -161,13 +165,13 @@ class ReleaseCoordinator:
         rule["histogram"] = {"noise sd": histogram.noise_sd, "bounds": bounds.tolist(), "row norm": found}
         return bounds, found if norm is None else norm
 
-    def _centre(
+    def _means(
         self, federation: Federation, quotes: list[messages.Quote], bounds: Array | None, rule: dict[str, Any]
-    ) -> tuple[float, ...] | None:
-        """Return what is taken off the rows: nothing, a public vector, or the parties' released mean."""
+    ) -> Array | None:
+        """Return each party's released mean, shape (P, d), where means are to be released."""
         d = len(self._columns)
         if not self._settings.center or rules.takes_differences(self._settings, quotes):
-            return self._settings.centre
+            return None
         if bounds is None:
             bounds = np.full(d, math.inf)
         answers = expect(federation, messages.AskMean(tuple(bounds.tolist())), messages.Numbers)
@@ -175,9 +179,10 @@ class ReleaseCoordinator:
             answer.check((d,), name)
         units = np.where(np.isinf(bounds), 1.0, bounds)
         weights = rules.pooled_weights(quotes)
-        mean = (weights @ np.array([answer.values for answer in answers])) * units
-        rule["mean noise sd"] = (math.hypot(*(weights * [answer.noise_sd for answer in answers])) * units).tolist()
-        return tuple(mean.tolist())
+        noise = [answer.noise_sd for answer in answers]
+        own = max(noise) if self._settings.method != "preconditioned" else math.hypot(*(weights * noise))
+        rule["mean noise sd"] = (own * units).tolist()
+        return np.array([answer.values for answer in answers]) * units
 
     def _loud_means(self, rule: dict[str, Any]) -> list[str]:
         """Return the columns of whose scale the noise of the mean that was taken off is no small part."""
@@ -191,19 +196,22 @@ class ReleaseCoordinator:
         quotes: list[messages.Quote],
         norm: float | None,
         bounds: Array | None,
-        centre: tuple[float, ...] | None,
+        means: Array | None,
         rule: dict[str, Any],
     ) -> tuple[Moments, ...]:
-        """Ask for one covariance of each party."""
+        """Ask for one covariance of each party, about its own mean where means were released."""
+        centre = self._settings.centre
         if not any(quote.private for quote in quotes):
             norm = math.inf
         elif norm is None:
             assert bounds is not None
-            norm = rules.norm_of(bounds, centre)
+            norm = max(rules.norm_of(bounds, off) for off in ([centre] if means is None else means))
         if math.isfinite(norm):
             rule["row norm"] = norm
-        answers = expect(federation, messages.AskMoments(COVARIANCE, norm, None, centre), messages.Matrix)
-        mean = None if centre is None else np.array(centre)
+        ask = messages.AskMoments(COVARIANCE, norm, None, centre, own_mean=means is not None)
+        answers = expect(federation, ask, messages.Matrix)
+        public = None if centre is None else np.array(centre)
+        off = [public] * len(quotes) if means is None else list(means)
         d = len(self._columns)
         return tuple(
             Moments(
@@ -213,7 +221,7 @@ class ReleaseCoordinator:
                 (NoiseTerm(answer.scale),) if answer.scale else (),
                 mean,
             )
-            for name, answer, quote in zip(federation.names, answers, quotes, strict=True)
+            for name, answer, quote, mean in zip(federation.names, answers, quotes, off, strict=True)
         )
 
 

@@ -106,6 +106,8 @@ class AskMoments:
         What is taken off every row before that.
     differences : bool
         Whether rows are differences of records; not with a row norm alone.
+    own_mean : bool
+        Whether each party takes off the mean that it released itself, instead of `centre`.
     """
 
     label: str
@@ -113,6 +115,7 @@ class AskMoments:
     linear: SparseMatrix | None
     centre: tuple[float, ...] | None
     differences: bool = False
+    own_mean: bool = False
 
     def payload_bytes(self) -> int:
         """Return the size of the numbers."""

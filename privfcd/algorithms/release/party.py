@@ -50,6 +50,7 @@ class ReleaseParty:
         self._settings: ReleaseSettings | None = None
         self._plans: list[TablePlan] | None = None
         self._releases = 0
+        self._own_mean: tuple[float, ...] | None = None
         self._terms = Terms()
         self._failed = False
         self.reservations: list[Reservation] = []
@@ -88,7 +89,10 @@ class ReleaseParty:
                 histogram = OctaveHistogram(self._d, message.centre, message.differences)
                 return messages.Numbers(*self._numbers(histogram, message.label))
             case messages.AskMean():
-                return messages.Numbers(*self._numbers(ClippedMean(message.bounds), MEAN))
+                mean = ClippedMean(message.bounds)
+                values, noise_sd = self._numbers(mean, MEAN)
+                self._own_mean = tuple(mean.decode(values).tolist())
+                return messages.Numbers(values, noise_sd)
             case messages.AskMoments():
                 return self._moments(message)
             case messages.AskOwn():
@@ -134,6 +138,10 @@ class ReleaseParty:
         if message.linear is not None:
             message.linear.check(d, "the coordinator")
             linear = message.linear.dense()
+        if message.own_mean:
+            if self._own_mean is None:
+                raise PartyFailed(f"{self.name} was asked to take off its mean before it released one")
+            message = replace(message, centre=self._own_mean)
         if all(table.open for table in self._tables) and message.row_norm is not None and linear is None:
             message = replace(message, row_norm=math.inf)
         if message.row_norm is None:

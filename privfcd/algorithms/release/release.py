@@ -99,13 +99,7 @@ class MomentsRelease:
 
     @cached_property
     def moments(self) -> Moments:
-        """The moments of all rows.
-
-        Raises
-        ------
-        InvalidParameter
-            The parties took off means of their own (`send=False` with `center=True`).
-        """
+        """The moments of all rows."""
         return pooled(self.parts)
 
 
@@ -117,7 +111,7 @@ def release_moments(
     epsilon: float | None = None,
     delta: float | None = None,
     row_norm: float | None = None,
-    center: bool | str = False,
+    center: bool | str | None = None,
     centre: Sequence[float] | None = None,
     sum: str = "per-party",
     kind: str = "directions",
@@ -148,11 +142,13 @@ def release_moments(
     row_norm : float, optional
         For `"covariance"`: rows are shortened to this norm; public. By default the norm of the declared bounds, or what
         a histogram says that is paid for.
-    center : bool or "mean"
-        Whether means are taken off. `"preconditioned"` looks at differences of records for that, in which no mean appears
+    center : bool or "mean", optional
+        Whether means are taken off, each party's own: they are by default, unless a public `centre` is.
+        `"preconditioned"` looks at differences of records for that, in which no mean appears
         and skewed columns are symmetric (see `privfcd.data.pairs`): a replaced record moves them twice as far, and no mean
-        is paid for. Other methods, tables whose neighbours lack a record, and `"mean"` release the parties' mean first,
-        whose noise stays in the rows. False takes means to be 0, and, for rounds, columns to be symmetric about it.
+        is paid for. `"exact"` and `"covariance"` take off a mean that each party releases first. Rounds of
+        tables whose neighbours lack a record, and `"mean"`, take off the mean of all parties, which is released. The noise
+        of a released mean stays in the rows. False takes means to be 0, and, for rounds, columns to be symmetric about it.
     centre : sequence of float, optional
         A public vector that is taken off instead.
     sum : str
@@ -182,6 +178,8 @@ def release_moments(
     if whitening is not None and not callable(whitening):
         raise checks.refuse("whitening", whitening, "a function, see Whitening, or None")
     checked = checked_tables(tables)
+    if center is None:
+        center = centre is None
     opened = all(table.open for table in checked)
     why = "asked for"
     if method is None:

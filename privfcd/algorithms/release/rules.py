@@ -14,7 +14,7 @@ from privfcd.algorithms.release.plan import round_label
 from privfcd.algorithms.release.settings import ReleaseSettings
 from privfcd.data.pairs import MOVED
 from privfcd.errors import BudgetExceeded
-from privfcd.moments.octaves import largest_noise, upper_bounds
+from privfcd.moments.octaves import largest_noise, mostly_zeros, upper_bounds
 
 Array = NDArray[np.float64]
 
@@ -199,7 +199,10 @@ def instead_of_histogram(quotes: Sequence[Quote], d: int, settings: ReleaseSetti
 def bounds_from(shares: Array, noise_sd: float) -> tuple[Array, float]:
     """Return bounds on |x_j| and on the rows' norm, from a released histogram."""
     found = upper_bounds(shares, noise_sd)
-    return found[:-1], float(found[-1])
+    bounds, norm = found[:-1], float(found[-1])
+    if noise_sd > 0 and mostly_zeros(shares[-1:], noise_sd)[0]:  # most rows are 0: the longest that the bounds allow
+        norm = float(np.linalg.norm(bounds))
+    return bounds, norm
 
 
 def norm_of(bounds: Array, centre: Sequence[float] | None) -> float:

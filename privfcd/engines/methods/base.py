@@ -98,8 +98,7 @@ def release_settings(
 
 def centred(study: Study, estimator: type[Estimator]) -> Any:
     """Return whether means are taken off: as the study says, or as the estimator does for tables."""
-    default = inspect.signature(estimator.__init__).parameters["center"].default
-    center = study.parameters.get("center", default)
+    center = study.parameters.get("center")
     return True if center is None else center
 
 

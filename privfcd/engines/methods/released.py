@@ -51,7 +51,8 @@ class Released:
         self._model: Any = estimator_of(estimator, study, without=OPTIONS)
         self._settings = release_settings(study, estimator, send=True, kind=kind)
         # parameters are checked by fitting, which comes after the charge: so once before, to nothing
-        nothing = Moments(np.eye(len(study.columns)), 1000, study.columns)
+        d = len(study.columns)
+        nothing = Moments(np.eye(d), 1000 + 2 * d, study.columns)
         estimator_of(estimator, study, without=OPTIONS).fit([nothing])
         self.codec = Codec({"empty": Empty, **module_messages("release", messages)})
 

@@ -3,7 +3,6 @@
 Learners consume Moments. One private release serves any number of them: what is computed from it is post-processing.
 """
 
-from privfcd.moments.dependence import LeftOut, left_out, without
 from privfcd.moments.files import StoredMoments, load_moments, save_moments
 from privfcd.moments.noise_law import NoiseTerm
 from privfcd.moments.origins import Origin
@@ -11,18 +10,15 @@ from privfcd.moments.second_moments import Moments, pooled
 from privfcd.moments.statistics import contrasts, partial_correlation, residual, residual_effective_rows
 
 __all__ = [
-    "LeftOut",
     "Moments",
     "NoiseTerm",
     "Origin",
     "StoredMoments",
     "contrasts",
-    "left_out",
     "load_moments",
     "partial_correlation",
     "pooled",
     "residual",
     "residual_effective_rows",
     "save_moments",
-    "without",
 ]

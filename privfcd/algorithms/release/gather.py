@@ -11,7 +11,8 @@ from privfcd.accounting.privacy_report import PrivacyReport
 from privfcd.algorithms.inputs import checked_tables, moments_given
 from privfcd.algorithms.release.release import release_moments, release_notes
 from privfcd.algorithms.scale_notes import party_notes
-from privfcd.moments import LeftOut, Moments, left_out, pooled, without
+from privfcd.moments import Moments, pooled
+from privfcd.moments.dependence import LeftOut, left_out, without
 
 BEFORE = "left at its default for Moments, which were released before"
 

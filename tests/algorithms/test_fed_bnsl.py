@@ -29,16 +29,12 @@ from privfcd.data.private import PrivateTable
 from privfcd.errors import InvalidParameter, PartyFailed
 from privfcd.federation import LocalFederation, SparseMatrix
 from privfcd.graphs.dag import is_acyclic
-from privfcd.moments import Moments, pooled
+from privfcd.moments import pooled
+from tests.support.helpers import exact, wiretapped
 
 Tables = Callable[..., list[PrivateTable]]
 NAMES = ("a", "b", "c", "d")
 EDGES = {("a", "b"), ("b", "c"), ("d", "c"), ("a", "d")}
-
-
-def exact(part: np.ndarray, names: tuple[str, ...] = NAMES) -> Moments:
-    matrix = part.T @ part / len(part)
-    return Moments((matrix + matrix.T) / 2, len(part), names)
 
 
 def settings(**changes: Any) -> Settings:
@@ -136,23 +132,9 @@ def test_frank_wolfe_steps_are_sparse_and_never_go_up() -> None:
     assert (np.abs(shortened).sum(axis=0) <= 0.1 * (1 + 1e-12)).all()
 
 
-class Wiretap(LocalFederation):
-    """A federation that writes down every message that passes."""
-
-    passed: list[tuple[Any, list[Any]]]
-
-    def ask(self, message: Any) -> list[Any]:
-        answers = super().ask(message)
-        self.passed.append((message, answers))
-        return answers
-
-
 @pytest.fixture
 def wiretap(monkeypatch: pytest.MonkeyPatch) -> list[tuple[Any, list[Any]]]:
-    passed: list[tuple[Any, list[Any]]] = []
-    monkeypatch.setattr(Wiretap, "passed", passed, raising=False)
-    monkeypatch.setattr(estimator, "LocalFederation", Wiretap)
-    return passed
+    return wiretapped(monkeypatch, estimator)
 
 
 def test_the_graph_is_found(tables: Tables, weights: np.ndarray) -> None:

@@ -15,9 +15,9 @@ from privfcd.algorithms.release import release_moments
 from privfcd.algorithms.release.gather import usable
 from privfcd.data.private import PrivateTable
 from privfcd.errors import BudgetExceeded, InvalidParameter, InvalidTable
-from privfcd.federation import LocalFederation
 from privfcd.graphs.dag import is_acyclic
 from privfcd.moments import Moments
+from tests.support.helpers import wiretapped
 
 Tables = Callable[..., list[PrivateTable]]
 BUDGET = Budget(5, 1e-5)
@@ -115,15 +115,7 @@ def test_the_run_is_post_processing_of_the_release(
 def test_messages_give_away_no_more_than_was_released(
     tables: Tables, parts: list[np.ndarray], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    passed: list[Any] = []
-
-    class Wiretap(LocalFederation):
-        def ask(self, message: Any) -> list[Any]:
-            answers = super().ask(message)
-            passed.append((message, answers))
-            return answers
-
-    monkeypatch.setattr(estimator, "LocalFederation", Wiretap)
+    passed = wiretapped(monkeypatch, estimator)
     FedBNSL(rounds=1, center=False).fit(tables(budget=BUDGET, bounds=8.0))
     made = release_moments(tables(budget=BUDGET, bounds=8.0), method="covariance", send=False, center=False).parts
     released, _ = usable(made)

@@ -17,9 +17,10 @@ from privfcd.algorithms.fed_sparse import coordinator as coordinator_module
 from privfcd.algorithms.fed_sparse.constants import default_clip, lifted
 from privfcd.data.private import PrivateTable
 from privfcd.errors import InvalidParameter, InvalidTable
-from privfcd.federation import LocalFederation, SparseMatrix
+from privfcd.federation import SparseMatrix
 from privfcd.graphs.dag import is_acyclic
 from privfcd.mechanisms import SimulatedNoise
+from tests.support.helpers import wiretapped
 
 Tables = Callable[..., list[PrivateTable]]
 Model = Callable[..., FedSparseBNSL]
@@ -78,23 +79,9 @@ def test_the_order_of_parties_changes_nothing_without_noise(
     assert plain.bytes_exchanged_ == turned.bytes_exchanged_
 
 
-class Wiretap(LocalFederation):
-    """A federation that writes down every message that passes."""
-
-    passed: list[tuple[Any, list[Any]]]
-
-    def ask(self, message: Any) -> list[Any]:
-        answers = super().ask(message)
-        self.passed.append((message, answers))
-        return answers
-
-
 @pytest.fixture
 def wiretap(monkeypatch: pytest.MonkeyPatch) -> list[tuple[Any, list[Any]]]:
-    passed: list[tuple[Any, list[Any]]] = []
-    monkeypatch.setattr(Wiretap, "passed", passed, raising=False)
-    monkeypatch.setattr(estimator, "LocalFederation", Wiretap)
-    return passed
+    return wiretapped(monkeypatch, estimator)
 
 
 @pytest.mark.parametrize("budget", [None, PRIVATE])

@@ -21,9 +21,10 @@ from privfcd.algorithms.fed_sparse.refit import implied_moments
 from privfcd.audits.regimes import unequal_advanced_composition
 from privfcd.data.private import PrivateTable
 from privfcd.errors import BudgetExceeded, InvalidParameter, PartyFailed
-from privfcd.federation import LocalFederation, SparseMatrix
+from privfcd.federation import SparseMatrix
 from privfcd.mechanisms import SimulatedNoise
 from privfcd.moments import Moments, NoiseTerm
+from tests.support.helpers import exact, wiretapped
 
 Tables = Callable[..., list[PrivateTable]]
 Model = Callable[..., FedSparseBNSL]
@@ -31,23 +32,9 @@ PRIVATE = Budget(epsilon=100, delta=1e-5)
 TRUE_EDGES = {("a", "b"), ("b", "c"), ("d", "c"), ("a", "d")}
 
 
-class Wiretap(LocalFederation):
-    """A federation that writes down every message that passes."""
-
-    passed: list[tuple[Any, list[Any]]]
-
-    def ask(self, message: Any) -> list[Any]:
-        answers = super().ask(message)
-        self.passed.append((message, answers))
-        return answers
-
-
 @pytest.fixture
 def wiretap(monkeypatch: pytest.MonkeyPatch) -> list[tuple[Any, list[Any]]]:
-    passed: list[tuple[Any, list[Any]]] = []
-    monkeypatch.setattr(Wiretap, "passed", passed, raising=False)
-    monkeypatch.setattr(estimator, "LocalFederation", Wiretap)
-    return passed
+    return wiretapped(monkeypatch, estimator)
 
 
 def test_the_exact_refit_is_least_squares_on_the_support(
@@ -193,11 +180,6 @@ def test_a_wide_huber_loss_is_the_squared_one(tables: Tables, model: Model) -> N
     private = [model(loss=loss).fit(tables(budget=PRIVATE)).dropped_.weights for loss in ("squared", HuberLoss(1e6))]
     np.testing.assert_allclose(private[0], private[1], atol=1e-9)
     assert default_clip(np.array([4.0, 9.0]), 1.0, HuberLoss(1.0)) == default_clip(np.array([4.0, 9.0]), 1.0) / 2
-
-
-def exact(rows: np.ndarray) -> Moments:
-    matrix = rows.T @ rows / len(rows)
-    return Moments((matrix + matrix.T) / 2, len(rows), ("a", "b", "c", "d"))
 
 
 def test_moments_give_what_open_tables_give_and_cost_nothing(

@@ -17,11 +17,7 @@ from privfcd.datasets.simulate import linear_gaussian
 from privfcd.errors import InvalidParameter
 from privfcd.graphs import Pdag, dag_to_cpdag, is_dag
 from privfcd.moments import Moments, NoiseTerm
-
-
-def moments_of(rows: np.ndarray) -> Moments:
-    rows = rows - rows.mean(axis=0)
-    return Moments(rows.T @ rows / len(rows), len(rows), tuple(f"x{j}" for j in range(rows.shape[1])))
+from tests.support.helpers import exact_moments
 
 
 @cache
@@ -42,7 +38,7 @@ class RandomScore:
 
     def __init__(self, p: int, seed: int) -> None:
         rng = np.random.default_rng(seed)
-        self._bic = GaussianBIC(moments_of(rng.normal(size=(30, p)) @ rng.normal(size=(p, p))))
+        self._bic = GaussianBIC(exact_moments(rng.normal(size=(30, p)) @ rng.normal(size=(p, p)), centred=True))
         self.d = p
         self.asked: list[Family] = []
 
@@ -132,7 +128,7 @@ def test_nothing_is_asked_twice_and_steps_ask_in_batches() -> None:
 def test_no_worse_than_an_independent_library(seed: int) -> None:
     ges = pytest.importorskip("causallearn.search.ScoreBased.GES").ges
     _, parts = linear_gaussian(8, parties=1, rows=400, seed=seed, edges=12)
-    score = GaussianBIC(moments_of(parts[0]))
+    score = GaussianBIC(exact_moments(parts[0], centred=True))
     result = greedy_search(score)
     matrix = ges(parts[0], score_func="local_score_BIC_from_cov")["G"].graph
     into = [
@@ -163,7 +159,7 @@ def test_residual_variances_are_those_of_least_squares() -> None:
     rows = rng.normal(size=(50, 4)) @ rng.normal(size=(4, 4)) * [1, 1e3, 1e-3, 1]
     rows -= rows.mean(axis=0)
     families = list(families_up_to(4))
-    found = GaussianBIC(moments_of(rows)).variances(families)
+    found = GaussianBIC(exact_moments(rows, centred=True)).variances(families)
     for (node, mask), value in zip(families, found, strict=True):
         given = [i for i in range(4) if mask >> i & 1]
         residual = rows[:, node]
@@ -174,7 +170,9 @@ def test_residual_variances_are_those_of_least_squares() -> None:
 
 def test_bic_is_the_formula_and_score_equivalent() -> None:
     rng = np.random.default_rng(4)
-    bic = GaussianBIC(moments_of(rng.normal(size=(40, 2)) @ np.array([[1.0, 0.5], [0.0, 1.0]])), penalty=2.0)
+    bic = GaussianBIC(
+        exact_moments(rng.normal(size=(40, 2)) @ np.array([[1.0, 0.5], [0.0, 1.0]]), centred=True), penalty=2.0
+    )
     one = bic.local([(0, 0), (1, 1)]).sum()
     assert bic.local([(1, 0), (0, 2)]).sum() == pytest.approx(one, rel=1e-12)
     variances = bic.variances([(0, 0), (1, 1)])
@@ -184,7 +182,7 @@ def test_bic_is_the_formula_and_score_equivalent() -> None:
 
 def test_noise_lowers_the_effective_rows() -> None:
     _, parts = linear_gaussian(6, parties=1, rows=2000, seed=0)
-    exact = moments_of(parts[0])
+    exact = exact_moments(parts[0], centred=True)
     values = [effective_rows(exact)]
     for scale in (1e-3, 0.05, 0.5, 50.0):
         values.append(effective_rows(Moments(exact.matrix, exact.rows, exact.columns, (NoiseTerm(scale),))))
@@ -198,7 +196,7 @@ def test_noise_lowers_the_effective_rows() -> None:
 
 def test_limits_and_refusals() -> None:
     _, parts = linear_gaussian(6, parties=1, rows=500, seed=1, edges=12)
-    score = GaussianBIC(moments_of(parts[0]))
+    score = GaussianBIC(exact_moments(parts[0], centred=True))
     small = greedy_search(score, most_parents=1)
     assert all(mask.bit_count() <= 1 for mask in dag_of(small.cpdag).parents)
     again = greedy_search(score, start=greedy_search(score).cpdag)
@@ -210,4 +208,4 @@ def test_limits_and_refusals() -> None:
     with pytest.raises(InvalidParameter, match="turning"):
         greedy_search(score, turning="yes")  # type: ignore[arg-type]
     with pytest.raises(InvalidParameter, match="penalty"):
-        GaussianBIC(moments_of(parts[0]), penalty=0.0)
+        GaussianBIC(exact_moments(parts[0], centred=True), penalty=0.0)

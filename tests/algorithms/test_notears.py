@@ -22,6 +22,7 @@ from privfcd.errors import BudgetExceeded, InvalidParameter, InvalidTable
 from privfcd.graphs.dag import is_acyclic, project_to_dag
 from privfcd.graphs.metrics import compare
 from privfcd.moments import Moments, NoiseTerm, pooled
+from tests.support.helpers import exact
 
 Tables = Callable[..., list[PrivateTable]]
 SETTINGS: dict[str, Any] = {"l1": 0.1, "max_iterations": 100, "h_tolerance": 1e-9, "rho_max": 1e16}
@@ -31,11 +32,6 @@ def moments_of(weights: np.ndarray, rows: int, seed: int) -> np.ndarray:
     d = len(weights)
     values = np.random.default_rng(seed).normal(size=(rows, d)) @ np.linalg.inv(np.eye(d) - weights)
     return np.asarray(values.T @ values / rows)
-
-
-def exact(part: np.ndarray, names: tuple[str, ...] = ("a", "b", "c", "d")) -> Moments:
-    matrix = part.T @ part / len(part)
-    return Moments((matrix + matrix.T) / 2, len(part), names)
 
 
 def lasso(moments: np.ndarray, child: int, parents: tuple[int, ...], l1: float) -> tuple[float, np.ndarray]:

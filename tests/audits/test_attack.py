@@ -28,11 +28,7 @@ from privfcd.errors import InvalidParameter
 from privfcd.federation import Empty
 from privfcd.federation.recorded import RecordedFederation
 from privfcd.moments import Moments
-
-
-def moments_of(rows: np.ndarray) -> Moments:
-    matrix = rows.T @ rows / len(rows)
-    return Moments((matrix + matrix.T) / 2, len(rows), tuple(f"x{i}" for i in range(rows.shape[1])))
+from tests.support.helpers import exact_moments
 
 
 def closed_form(s: np.ndarray, w: np.ndarray, dual: np.ndarray, rho2: float) -> np.ndarray:
@@ -61,7 +57,7 @@ def test_first_messages_of_fed_bnsl_give_the_second_moments_away(d: int) -> None
 
 def test_every_round_gives_them_away_since_the_multipliers_can_be_replayed() -> None:
     _, tables = linear_gaussian(6, parties=3, rows=40, seed=5)
-    parts = [moments_of(table) for table in tables]
+    parts = [exact_moments(table) for table in tables]
     transcript = recorded(parts, rounds=6, rho2=2.5)
     for index, part in enumerate(parts):
         found = reconstruct(exchanges_with(transcript, index), 2.5)
@@ -74,7 +70,7 @@ def test_every_round_gives_them_away_since_the_multipliers_can_be_replayed() -> 
 
 def test_fewer_rows_than_columns_protect_nobody() -> None:
     rows = np.random.default_rng(0).normal(size=(7, 15))
-    part = moments_of(rows)
+    part = exact_moments(rows)
     (found,) = reconstruct(exchanges_with(recorded([part], rounds=1), 0), 1.0)
     assert np.linalg.matrix_rank(part.matrix) == 7
     assert relative_error(found, part.matrix) < 1e-12
@@ -119,7 +115,7 @@ def test_a_larger_budget_leaves_less_error() -> None:
 @given(st.integers(2, 10), st.integers(0, 10**6))
 def test_one_record_more_or_less_is_revealed(d: int, seed: int) -> None:
     rows = np.random.default_rng(seed).normal(size=(20, d))
-    fewer, all_rows = moments_of(rows[:-1]).matrix, moments_of(rows).matrix
+    fewer, all_rows = exact_moments(rows[:-1]).matrix, exact_moments(rows).matrix
     for found in (added_record(fewer, 19, all_rows, 20), added_record(all_rows, 20, fewer, 19)):
         sign = np.sign(found @ rows[-1])
         assert sign * found == pytest.approx(rows[-1], abs=1e-6)
@@ -130,7 +126,7 @@ def test_a_replaced_record_is_revealed_to_who_knows_the_old_one(d: int, seed: in
     rows = np.random.default_rng(seed).normal(size=(20, d))
     other = rows.copy()
     other[3] = np.random.default_rng(seed + 1).normal(size=d)
-    found = replaced_record(moments_of(rows).matrix, moments_of(other).matrix, 20, rows[3])
+    found = replaced_record(exact_moments(rows).matrix, exact_moments(other).matrix, 20, rows[3])
     assert np.sign(found @ other[3]) * found == pytest.approx(other[3], abs=1e-6)
 
 
@@ -205,7 +201,7 @@ def test_bad_records_and_matrices_are_named() -> None:
     with pytest.raises(InvalidParameter, match="transcript must"):
         exchanges_with([(Empty(), [Empty()])], 0)
     with pytest.raises(InvalidParameter, match="party must"):
-        exchanges_with(recorded([moments_of(np.eye(3))], 1), 1)
+        exchanges_with(recorded([exact_moments(np.eye(3))], 1), 1)
     with pytest.raises(InvalidParameter, match="rows_after must"):
         added_record(np.eye(2), 5, np.eye(2), 5)
     rows = np.ones((2, 3))
@@ -218,7 +214,7 @@ def test_bad_records_and_matrices_are_named() -> None:
 
 
 def test_a_recorded_federation_changes_nothing() -> None:
-    parts = [moments_of(np.random.default_rng(1).normal(size=(30, 4))) for _ in range(2)]
+    parts = [exact_moments(np.random.default_rng(1).normal(size=(30, 4))) for _ in range(2)]
     settings = FedBNSL(rounds=3)._settings(2)
     parties = [FedBNSLParty(f"p{i}", part) for i, part in enumerate(parts)]
     from privfcd.federation import LocalFederation

@@ -21,6 +21,7 @@ from privfcd import Budget, PrivateTable
 from privfcd.accounting.ledger_tools import show, verify
 from privfcd.cli.interrupts import Interrupted, accounted, held, stoppable
 from privfcd.errors import PrivfcdError
+from tests.support.helpers import interrupted
 
 Run = Callable[..., tuple[int, str, str]]
 LONG = ["--epsilon", "2", "--bounds", "9", "--clip", "20", "--rounds", "100000", "--updates", "20"]
@@ -115,9 +116,6 @@ def test_without_a_ledger_the_message_says_that_nothing_remembers(
 ) -> None:
     from privfcd.algorithms.fed_sparse.party import FedSparseParty
 
-    def interrupted(*_: object) -> None:
-        raise KeyboardInterrupt
-
     monkeypatch.setattr(FedSparseParty, "_update", interrupted)
     code, out, err = run("learn", *files, *FIXED)
     assert (
@@ -150,9 +148,6 @@ def test_an_interrupted_release_says_what_it_spent(
 
 def test_an_interruption_before_any_charge_says_so(run: Run, files: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
     import privfcd.data.private
-
-    def interrupted(*_: object, **__: object) -> None:
-        raise KeyboardInterrupt
 
     monkeypatch.setattr(privfcd.data.private, "read_table", interrupted)
     code, out, err = run("learn", *files, *FIXED)

@@ -11,6 +11,7 @@ import pytest
 
 from privfcd.accounting.ledger_tools import verify_export
 from privfcd.accounting.sqlite_journal import SqliteJournal
+from tests.support.helpers import interrupted
 
 Run = Callable[..., tuple[int, str, str]]
 QUICK = ["--rounds", "2", "--updates", "3", "--step", "0.5", "--bounds", "9", "--clip", "20"]
@@ -248,9 +249,6 @@ def test_a_run_that_ended_early_is_told(
 ) -> None:
     from privfcd.algorithms.fed_sparse.party import FedSparseParty
 
-    def interrupted(*_: object) -> None:
-        raise KeyboardInterrupt
-
     monkeypatch.setattr(FedSparseParty, "_update", interrupted)
     code, _, err = run("learn", *files, *options(made), *FIXED, "--epsilon", "2")
     assert code == 130 and "stays spent" in err
@@ -265,9 +263,6 @@ def test_entries_are_numbered_over_the_file_as_heads_are(
     run: Run, files: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     from privfcd.algorithms.fed_sparse.party import FedSparseParty
-
-    def interrupted(*_: object) -> None:
-        raise KeyboardInterrupt
 
     path = str(tmp_path / "all.sqlite")
     for name in ("north", "south"):

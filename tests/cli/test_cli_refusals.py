@@ -9,6 +9,8 @@ from typing import Any
 
 import pytest
 
+from tests.support.helpers import interrupted
+
 Run = Callable[..., tuple[int, str, str]]
 QUICK = ["--rounds", "2", "--updates", "3", "--step", "0.5", "--bounds", "9", "--clip", "20"]
 FIXED = [*QUICK, "--noise", "simulated", "--seed", "3"]
@@ -117,9 +119,6 @@ def test_a_refused_budget_ends_with_3(run: Run, files: list[str]) -> None:
 
 def test_an_interruption_ends_with_130(run: Run, files: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
     import privfcd.algorithms
-
-    def interrupted(*_: Any, **__: Any) -> None:
-        raise KeyboardInterrupt
 
     monkeypatch.setattr(privfcd.algorithms.FedSparseBNSL, "fit", interrupted)
     code, out, err = run("learn", *files, "--epsilon", "1", *FIXED)

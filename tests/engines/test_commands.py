@@ -13,6 +13,7 @@ from privfcd.cli.main import cli
 from privfcd.engines.run import run_study
 from privfcd.errors import BudgetExceeded, InvalidParameter
 from privfcd.federation.study_file import read_study
+from tests.support.helpers import interrupted
 
 from .conftest import COLUMNS, DELTA, EPSILON, PARTIES, Place, Wire
 
@@ -66,9 +67,6 @@ def test_an_interrupted_party_says_what_was_spent(
     place: Place, options: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     import privfcd.engines.flower.relay as relay
-
-    def interrupted(*_: Any, **__: Any) -> None:
-        raise KeyboardInterrupt
 
     monkeypatch.setattr(relay, "listen", interrupted)
     ended = called("party", "serve", *options, "--relay", str(place.folder / "s.sock"), "--accept")

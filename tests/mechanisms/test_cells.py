@@ -12,6 +12,7 @@ from scipy import stats
 from privfcd.mechanisms import cells
 from privfcd.mechanisms.cells import COIN_BITS, LAPLACE, LEVEL_BITS, NORMAL, PART_BITS, Draws, StandardLaw
 from privfcd.mechanisms.entropy import Entropy
+from tests.support.helpers import seeded
 
 LOW_TOPS = [
     StandardLaw(gaussian=True, cell_bits=6, top_bits=0),
@@ -20,10 +21,6 @@ LOW_TOPS = [
     StandardLaw(gaussian=False, cell_bits=6, top_bits=2),
 ]
 LAWS = [NORMAL, LAPLACE, *LOW_TOPS]
-
-
-def seeded(seed: int) -> Entropy:
-    return Entropy(np.random.default_rng(seed).bytes)
 
 
 def values(law: StandardLaw, draws: Draws) -> np.ndarray:

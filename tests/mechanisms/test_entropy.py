@@ -17,12 +17,9 @@ from scipy import stats
 from privfcd.errors import InvalidParameter
 from privfcd.mechanisms import entropy as module
 from privfcd.mechanisms.entropy import BLOCK, Entropy, Pool
+from tests.support.helpers import seeded
 
 WORD = 1 << 64
-
-
-def seeded(seed: int) -> Entropy:
-    return Entropy(np.random.default_rng(seed).bytes)
 
 
 def scripted(*words: int) -> Entropy:

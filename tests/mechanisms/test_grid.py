@@ -15,14 +15,10 @@ from scipy import stats
 
 from privfcd.mechanisms import grid
 from privfcd.mechanisms.cells import LAPLACE, NORMAL, Draws, StandardLaw
-from privfcd.mechanisms.entropy import Entropy
 from privfcd.mechanisms.lazy import Lazy
+from tests.support.helpers import seeded
 
 LARGEST = sys.float_info.max
-
-
-def seeded(seed: int) -> Entropy:
-    return Entropy(np.random.default_rng(seed).bytes)
 
 
 def defined(value: float, scale: float, z: mpmath.mpf, bits: int = grid.GRID_BITS) -> float:

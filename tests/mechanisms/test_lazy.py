@@ -12,12 +12,8 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from privfcd.mechanisms import lazy
-from privfcd.mechanisms.entropy import Entropy
 from privfcd.mechanisms.lazy import Lazy
-
-
-def seeded(seed: int) -> Entropy:
-    return Entropy(np.random.default_rng(seed).bytes)
+from tests.support.helpers import seeded
 
 
 @given(st.fractions(0, 2000, max_denominator=10**12), st.integers(1, 300))

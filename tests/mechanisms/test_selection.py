@@ -10,13 +10,9 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from privfcd.mechanisms import selection
-from privfcd.mechanisms.entropy import Entropy
+from tests.support.helpers import seeded
 
 LARGEST = np.finfo(float).max
-
-
-def seeded(seed: int) -> Entropy:
-    return Entropy(np.random.default_rng(seed).bytes)
 
 
 def law(scores: np.ndarray, scale: float) -> np.ndarray:

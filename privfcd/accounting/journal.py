@@ -337,6 +337,7 @@ class MemoryJournal(Journal):
     """
 
     def __init__(self) -> None:
+        self.ledger_id: object = object()  # while it is known, no other journal's: an id() is given again
         self._rows = _Lines()
         self._row_key = secrets.token_bytes(32)
         super().__init__()

@@ -10,7 +10,7 @@ import numpy as np
 
 from privfcd import checks
 from privfcd.algorithms.rounds import check_rows
-from privfcd.data.private import PrivateTable
+from privfcd.data.private import PrivateTable, refuse_same_rows
 from privfcd.errors import InvalidParameter, InvalidTable
 from privfcd.moments import Moments
 from privfcd.moments.second_moments import check_different
@@ -24,7 +24,8 @@ def checked_tables(tables: Any) -> list[PrivateTable]:
     InvalidParameter
         Not a list of PrivateTable, or two tables on one ledger.
     InvalidTable
-        Columns have other names than the first table's. Their order does not matter.
+        Columns have other names than the first table's, whose order does not matter; or two tables with budgets hold the
+        same rows.
     """
     if isinstance(tables, PrivateTable) or not isinstance(tables, Sequence) or not tables:
         raise checks.refuse("tables", type(tables).__name__, "a non-empty list of PrivateTable")
@@ -51,6 +52,7 @@ def checked_tables(tables: Any) -> list[PrivateTable]:
         if names.count(name) > 1:
             raise InvalidParameter(f"tables must have different names, got {name!r} twice: each party has its own")
     check_rows([table.n_rows for table in tables], first.n_columns)
+    refuse_same_rows(tables)
     return list(tables)
 
 

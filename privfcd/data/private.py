@@ -18,10 +18,11 @@ from dp_accounting import DpEvent, NonPrivateDpEvent, NoOpDpEvent
 
 from privfcd import checks
 from privfcd.accounting import REPLACE_ONE, Budget, EpsilonDeltaDpEvent, Ledger, NeighboringRelation, Reservation
+from privfcd.accounting.row_fingerprints import RowsMark, known_before, mark_rows, warn_of_same_rows
 from privfcd.data.pairs import in_secret_order
 from privfcd.data.queries import Array, Query, answer
 from privfcd.data.tables import read_table
-from privfcd.errors import InvalidParameter
+from privfcd.errors import InvalidParameter, InvalidTable
 from privfcd.mechanisms import GumbelMax, NoiseSource, NoiseStream, SecureNoise
 
 Answer = TypeVar("Answer", covariant=True)
@@ -171,8 +172,10 @@ class PrivateTable:
         self._releases = itertools.count(1)
         self._runs = itertools.count()
         self._run = 0
-        if not own:  # a ledger made here knows no other data set
-            ledger.note_rows(table.rows)
+        self._mark: RowsMark | None = None if ledger.open else mark_rows(ledger.name, ledger.account, table.rows)
+        others = () if own else ledger.note_rows(table.rows)  # a ledger made here knows no other data set
+        if self._mark is not None and self.noise.secure:  # simulated noise protects nobody, whatever is spent
+            warn_of_same_rows(ledger.name, [name for name in known_before(self._mark, table.rows) if name not in others])
 
     @property
     def name(self) -> str:
@@ -215,6 +218,7 @@ class PrivateTable:
         table = copy.copy(self)
         table.ledger = ledger
         table._empty = True
+        table._mark = None
         table._rows = np.empty((0, 0))
         table._releases, table._runs = itertools.count(1), itertools.count()
         return table
@@ -358,6 +362,20 @@ class PrivateTable:
     def __repr__(self) -> str:
         budget = "open" if self.ledger.budget is None else str(self.ledger.budget)
         return f"PrivateTable({self.name!r}, {self.n_rows} rows, {self.n_columns} columns, {budget})"
+
+
+def refuse_same_rows(tables: Sequence[PrivateTable]) -> None:
+    """Raise InvalidTable where two tables of one run have the same rows, each with a budget; reads no rows.
+
+    A record in both would be paid for twice, and its loss is more than either report says. For the owner of the tables, in
+    whose process they are; never sent anywhere.
+    """
+    for one, other in itertools.combinations(tables, 2):
+        if one._mark is not None and other._mark is not None and one._mark.same_rows(other._mark):
+            raise InvalidTable(
+                f"tables {one.name!r} and {other.name!r} hold the same rows, each with a budget of its own: a record in "
+                "both would lose more than either report says. Give each party its own rows, once"
+            )
 
 
 def check_covered(event: DpEvent, reservation: Reservation, label: str) -> None:

@@ -17,7 +17,7 @@ from dp_accounting import NonPrivateDpEvent
 
 from privfcd import checks
 from privfcd.accounting import Reservation
-from privfcd.data.private import Mechanism, PrivateTable, check_covered
+from privfcd.data.private import Mechanism, PrivateTable, check_covered, refuse_same_rows
 from privfcd.data.queries import Query, answer
 from privfcd.errors import InvalidParameter
 
@@ -86,4 +86,5 @@ def check_summable(tables: Sequence[PrivateTable]) -> int:
                 "a trusted sum needs tables of one order of columns, one neighbouring relation and one noise source: "
                 f"{first.name!r} and {table.name!r} differ"
             )
+    refuse_same_rows(tables)
     return sum(table.n_rows for table in tables)

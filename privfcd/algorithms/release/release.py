@@ -11,7 +11,9 @@ import numpy as np
 
 from privfcd import checks
 from privfcd.accounting import Reservation
-from privfcd.accounting.privacy_report import PrivacyReport
+from privfcd.accounting.calibration import epsilon_of
+from privfcd.accounting.group_privacy import group_event
+from privfcd.accounting.privacy_report import PrivacyReport, rounded_up
 from privfcd.algorithms.inputs import checked_tables
 from privfcd.algorithms.release.coordinator import ReleaseCoordinator
 from privfcd.algorithms.release.party import ReleaseParty
@@ -238,11 +240,26 @@ def release_report(
     """Return the report on one table's part in a release; `delta` is its slice's, where it has one."""
     used = ("centre",) if table.open else ("row_norm", "centre")  # exact moments are not clipped
     declared = {name: getattr(settings, name) for name in used if getattr(settings, name) is not None}
+    delta = settings.delta if delta is None else delta
     return table_report(
         table,
         reservation,
-        delta=settings.delta if delta is None else delta,
+        delta=delta,
         declared=declared,
-        assumptions=ASSUMPTIONS + ((TRUSTED,) if settings.sum == "trusted" else ()),
+        assumptions=ASSUMPTIONS + ((TRUSTED, *_in_two(reservation, delta)) if settings.sum == "trusted" else ()),
         trusted=SUMMING_PLACE if settings.sum == "trusted" else "",
     )
+
+
+def _in_two(reservation: Reservation, delta: float | None) -> list[str]:
+    """Return what a record loses that is in two tables of one sum: it moves the sum twice, see `group_event`."""
+    words = (
+        "Every record is in one table. One that is in k of the tables moves the sum k times, and can lose more than the "
+        "epsilons of the k reports together"
+    )
+    if reservation.ledger.open:
+        return []
+    if delta:
+        epsilon = epsilon_of(group_event(reservation.event, 2), 2 * delta, reservation.ledger.accountant)
+        words += f"; in two of the tables, epsilon = {rounded_up(epsilon)} at delta = {rounded_up(2 * delta)}"
+    return [words + "."]

@@ -22,7 +22,7 @@ from fractions import Fraction
 from dp_accounting import DpEvent, GaussianDpEvent, LaplaceDpEvent, NonPrivateDpEvent, ZCDpEvent
 
 from privfcd import checks
-from privfcd.accounting.accountants import PureDPAccountant
+from privfcd.accounting.calibration import epsilon_of
 from privfcd.accounting.events import BoundedRangeDpEvent, EpsilonDeltaDpEvent, compose, leaves
 from privfcd.amounts import float_down, float_up
 
@@ -68,8 +68,7 @@ def _of_one(leaf: DpEvent, size: int) -> DpEvent:
         return BoundedRangeDpEvent(float_up(Fraction(leaf.eta) * size))
     if isinstance(leaf, EpsilonDeltaDpEvent):
         return _approximate(leaf.epsilon, leaf.delta, size)
-    pure = PureDPAccountant()
-    return _approximate(pure.compose(leaf).get_epsilon(0.0), 0.0, size) if pure.supports(leaf) else NonPrivateDpEvent()
+    return _approximate(epsilon_of(leaf, 0.0, "tight"), 0.0, size)  # pure, or inf
 
 
 def _approximate(epsilon: float, delta: float, size: int) -> DpEvent:

@@ -59,8 +59,9 @@ def check_outputs(options: dict[str, Any], inputs: Iterable[str] = ()) -> None:
     check_apart(paths, inputs)
     for path in paths:
         check_writable(path)
-    if options["plot"] and find_spec("matplotlib") is None:
-        raise click.UsageError("--plot needs Matplotlib: pip install 'privfcd[plot]'")
+    drawn_here = options["plot"] is None or options["plot"].lower().endswith(".svg")  # an SVG needs no Matplotlib
+    if not drawn_here and find_spec("matplotlib") is None:
+        raise click.UsageError("--plot needs Matplotlib: pip install 'privfcd[plot]' (or write an .svg)")
     import_module("privfcd.reports")  # whatever is amiss with it shows now, not when the result is paid for
     if options["report"] and _is_page(options["report"]):
         import_module("privfcd.reports.html")

@@ -104,7 +104,7 @@ def test_an_interrupted_run_leaves_sound_ledgers_and_says_what_it_spent(
     for path in ledgers:
         found = verify(path)
         assert found.ok and len(found.notes) == 1 and "never closed" in found.notes[0]
-    left = [path.name for path in tmp_path.iterdir() if not path.name.endswith(("-wal", "-shm"))]
+    left = [path.name for path in tmp_path.iterdir() if not path.name.endswith(("-wal", "-shm", "-journal"))]
     assert sorted(left) == before, "no output, and nothing half-written"
     # the rest of the budget is there for a next run
     words = ["learn", *files, *FIXED[2:], "--epsilon", "3"]

@@ -254,3 +254,12 @@ def test_counts_that_no_float_holds_are_refused_and_long_seeds_are_not(run: Run,
 def test_a_negative_zero_is_zero(run: Run) -> None:
     words = ["audit", "gaussian", "--epsilon", "1", "--delta", "1e-6", "--runs", "2000", "--json", "--scale"]
     assert run(*words, "-0")[0] == run(*words, "0")[0] == 1
+
+
+def test_an_svg_needs_no_matplotlib(run: Run, files: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("privfcd.cli.results.find_spec", lambda name: None)
+    words = ("learn", *files, "--epsilon", "5", *FIXED)
+    code, _, err = run(*words, "--plot", str(tmp_path / "graph.png"))
+    assert code == 2 and "privfcd[plot]" in err and not (tmp_path / "graph.png").exists()
+    assert run(*words, "--plot", str(tmp_path / "graph.svg"))[0] == 0
+    assert (tmp_path / "graph.svg").read_text(encoding="utf-8").startswith("<svg")

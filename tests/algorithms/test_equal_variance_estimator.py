@@ -13,7 +13,7 @@ from scipy.stats import binom
 
 from privfcd import Budget, EqualVarianceSearch
 from privfcd.algorithms.equal_variance import EqualVarianceWarning, order_search
-from privfcd.algorithms.equal_variance.diagnostics import equal_variance_test
+from privfcd.algorithms.equal_variance.diagnostics import equal_variance_test, variance_notes
 from privfcd.algorithms.equal_variance.law import Law
 from privfcd.datasets.simulate import linear_gaussian
 from privfcd.errors import BudgetExceeded, InvalidParameter
@@ -166,3 +166,27 @@ def test_one_column_has_nothing_to_compare() -> None:
         warnings.simplefilter("error")
         model = EqualVarianceSearch().fit(Moments(np.eye(1), 10, ("a",)))
     assert model.equal_variances_.equal and model.order_ == ["a"]
+
+
+def _exact(rows: np.ndarray) -> Moments:
+    matrix = np.cov(rows.T, bias=True)
+    return Moments((matrix + matrix.T) / 2, len(rows), tuple(f"x{j}" for j in range(rows.shape[1])))
+
+
+def test_learners_note_standardised_columns_and_no_skewed_errors() -> None:
+    """Of 8 graphs with 10 variables: none with equal variances, Gaussian or exponential, and all standardised ones."""
+    found = np.zeros(3, dtype=int)
+    for seed in range(100, 108):
+        weights, (rows,) = linear_gaussian(10, parties=1, rows=4000, seed=seed)
+        errors = np.random.default_rng(seed).exponential(size=(4000, 10))
+        skewed = errors @ np.linalg.inv(np.eye(10) - weights)
+        found += [bool(variance_notes(_exact(each))) for each in (rows, skewed, rows / rows.std(axis=0))]
+    assert found.tolist() == [0, 0, 8]
+
+
+def test_the_test_abstains_where_the_noise_is_loud() -> None:
+    moments = _released(40_000, 100.0, np.ones(8))
+    found = order_search(moments, polish=False)
+    test = equal_variance_test(Law.of(moments), found.structure)
+    assert test.loud and test.equal and test.warning is None
+    assert "could not be tested" in variance_notes(moments)[0]

@@ -10,6 +10,15 @@ from scipy.linalg import solve
 from scipy.special import chdtrc
 
 from privfcd.algorithms.equal_variance.law import Array, Law
+from privfcd.algorithms.equal_variance.search import order_search
+from privfcd.moments import Moments, NoiseTerm
+
+KURTOSIS = 9.0
+"""Learners allow for errors as peaked as exponential ones: Gaussian ones, with 3, are rejected more rarely then."""
+
+LOUD = 0.06
+"""Share of the common variance that the noise of a residual variance may have. Where it has more, parents are missed, and
+what they leave in the residuals looks like unequal variances."""
 
 _LEAST = 1e-100
 """Least common variance, as a share of the largest: its square is above 0, also where columns determine each other."""
@@ -31,6 +40,8 @@ class EqualVarianceTest:
         c, by generalised least squares.
     variances, sds : ndarray of shape (d,)
         v, and their standard deviations under equal variances: sampling and noise.
+    loud : bool
+        Whether the test abstains, because the noise is too loud to know the structure.
     """
 
     statistic: float
@@ -40,11 +51,12 @@ class EqualVarianceTest:
     common: float
     variances: Array
     sds: Array
+    loud: bool = False
 
     @property
     def equal(self) -> bool:
-        """Whether equal variances are not rejected at the level."""
-        return self.p_value >= self.level
+        """Whether equal variances are not rejected at the level; where the noise is loud they never are."""
+        return self.loud or self.p_value >= self.level
 
     @property
     def warning(self) -> str | None:
@@ -59,7 +71,7 @@ class EqualVarianceTest:
         )
 
 
-def equal_variance_test(law: Law, structure: Array, level: float = 0.01) -> EqualVarianceTest:
+def equal_variance_test(law: Law, structure: Array, level: float = 0.01, kurtosis: float = 3.0) -> EqualVarianceTest:
     """Test equal error variances, given the weights of a structure.
 
     The residual variance of j is w'Sw for a contrast w, with bias (n - p_j) / n for p_j fitted parents, which is taken out.
@@ -73,6 +85,8 @@ def equal_variance_test(law: Law, structure: Array, level: float = 0.01) -> Equa
         Fitted weights, [i, j] that of i -> j.
     level : float
         In (0, 1).
+    kurtosis : float
+        Of the errors; 3 of Gaussian ones.
     """
     d = len(structure)
     contrasts = np.eye(d) - structure
@@ -88,11 +102,35 @@ def equal_variance_test(law: Law, structure: Array, level: float = 0.01) -> Equa
     scaled, noise = variances / unit, noise / unit / unit
     common = max(float(np.median(scaled)), _LEAST)
     for _ in range(3):  # the sampling part of C hangs on c
-        covariance = noise + np.diag(2 * common**2 / free)
+        covariance = noise + np.diag((kurtosis - 1) * common**2 / free)
         ones = solve(covariance, np.ones(d), assume_a="pos")
         common = max(float(ones @ scaled / ones.sum()), _LEAST)
     apart = scaled - common
-    covariance = noise + np.diag(2 * common**2 / free)
+    covariance = noise + np.diag((kurtosis - 1) * common**2 / free)
     statistic = float(apart @ solve(covariance, apart, assume_a="pos"))
     sds = np.sqrt(np.diag(covariance)) * unit
-    return EqualVarianceTest(statistic, d - 1, float(chdtrc(d - 1, statistic)), level, common * unit, variances, sds)
+    loud = bool(np.median(np.sqrt(np.diag(noise))) > LOUD * common)
+    p_value = float(chdtrc(d - 1, statistic))
+    return EqualVarianceTest(statistic, d - 1, p_value, level, common * unit, variances, sds, loud)
+
+
+def variance_notes(moments: Moments, level: float = 0.01) -> list[str]:
+    """Return in words whether the moments speak against equal error variances, which a learner takes for granted.
+
+    The structure is that of an order search without refinements, whatever the learner found: penalties shrink its weights.
+    Columns that were set aside, which have no relation to any other, are left out.
+    """
+    kept = np.flatnonzero((moments.matrix - np.diag(np.diag(moments.matrix))).any(axis=0))
+    if len(kept) < 2:
+        return []
+    place = np.ix_(kept, kept)
+    noise = () if moments.noise_sd is None else (NoiseTerm(moments.noise_sd[place]),)
+    used = moments
+    if len(kept) < len(moments.columns):
+        names = tuple(moments.columns[k] for k in kept)
+        used = Moments(moments.matrix[place].copy(), moments.rows, names, noise)
+    found = order_search(used, local=False, polish=False)
+    test = equal_variance_test(Law.of(used), found.structure, level, KURTOSIS)
+    if test.loud:
+        return ["This learner assumes equal error variances, which could not be tested: the noise is too loud here."]
+    return [] if test.warning is None else [f"This learner assumes equal error variances, and the {test.warning}"]

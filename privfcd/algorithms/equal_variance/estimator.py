@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Self
 
 from privfcd import checks
 from privfcd.algorithms.base import Estimator
-from privfcd.algorithms.equal_variance.diagnostics import EqualVarianceTest, equal_variance_test
+from privfcd.algorithms.equal_variance.diagnostics import KURTOSIS, EqualVarianceTest, equal_variance_test
 from privfcd.algorithms.equal_variance.law import Law
 from privfcd.algorithms.equal_variance.search import CAUTIONS, order_search
 from privfcd.algorithms.release.gather import RELEASES, Gathered, centring, gather
@@ -201,13 +201,15 @@ class EqualVarianceSearch(Estimator):
             polish=self.polish,
         )
         self.equal_variances_: EqualVarianceTest = equal_variance_test(
-            Law.of(moments), found.structure, self.test_level
+            Law.of(moments), found.structure, self.test_level, KURTOSIS
         )
         store_graph(self, found.weights, 0.0, moments.columns)
         store_privacy(self, gathered.reports, gathered.parts)
         store_released(self, [moments])
         store_moment_notes(self, [moments])
         self.notes_ = [*self.notes_, *gathered.notes]
+        if self.equal_variances_.loud:
+            self.notes_ = [*self.notes_, "Equal error variances could not be tested: the noise is too loud at this budget."]
         self.order_ = [moments.columns[k] for k in found.order]
         self.residual_variances_ = found.variances
         self.moments_ = gathered.released

@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Self
 
 from privfcd.algorithms.base import Estimator
+from privfcd.algorithms.equal_variance.diagnostics import variance_notes
 from privfcd.algorithms.fed_bnsl.coordinator import FedBNSLCoordinator
 from privfcd.algorithms.fed_bnsl.party import FedBNSLParty
 from privfcd.algorithms.fed_bnsl.settings import LocalStep, Settings, default_l1
@@ -182,7 +183,8 @@ class FedBNSL(Estimator):
         store_privacy(self, gathered.reports, gathered.parts)
         store_released(self, gathered.parts)
         store_moment_notes(self, gathered.parts)
-        self.notes_ = [*self.notes_, *gathered.notes, *coordinator.notes]
+        assumed = variance_notes(gathered.moments)
+        self.notes_ = [*self.notes_, *gathered.notes, *assumed, *coordinator.notes]
         self.history_ = history_rows(records)
         self.settings_ = dict(vars(settings))
         self.bytes_exchanged_ = federation.bytes_exchanged

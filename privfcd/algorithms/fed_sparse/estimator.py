@@ -13,6 +13,7 @@ from privfcd import checks
 from privfcd.accounting import Reservation, zcdp_to_epsilon
 from privfcd.accounting.privacy_report import PrivacyReport
 from privfcd.algorithms.base import Estimator
+from privfcd.algorithms.equal_variance.diagnostics import variance_notes
 from privfcd.algorithms.fed_sparse import constants
 from privfcd.algorithms.fed_sparse.choice import (
     AUTO,
@@ -285,7 +286,7 @@ class FedSparseBNSL(Estimator):
         store_released(self, moments)
         early = list(self.notes_)
         store_moment_notes(self, moments)
-        self.notes_ += [*looked, *early]
+        self.notes_ += [*looked, *variance_notes(pooled(moments)), *early]
 
     def _moment_settings(self, d: int) -> Settings:
         """Return checked settings; a mean was taken off moments before, if at all, so there is none to take off now."""

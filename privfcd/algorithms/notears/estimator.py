@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, Self
 
 from privfcd import checks
 from privfcd.algorithms.base import Estimator
+from privfcd.algorithms.equal_variance.diagnostics import variance_notes
 from privfcd.algorithms.inputs import moments_given, names_and_columns
 from privfcd.algorithms.notears.solver import OuterStep, solve
 from privfcd.algorithms.release.gather import Gathered, centring, gather
@@ -196,7 +197,7 @@ class NOTEARS(Estimator):
         store_graph(self, steps[-1].weights, self.threshold, moments.columns)
         store_privacy(self, gathered.reports, gathered.parts)
         store_moment_notes(self, [moments])
-        self.notes_ = [*self.notes_, *gathered.notes, *early]
+        self.notes_ = [*self.notes_, *gathered.notes, *variance_notes(moments), *early]
         store_released(self, [moments])
         self.history_ = [
             {

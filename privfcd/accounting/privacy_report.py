@@ -17,7 +17,7 @@ from privfcd.accounting.events import REPLACE_ONE
 from privfcd.accounting.ledger import Reservation
 from privfcd.accounting.units import UNITS_IN_ONE
 from privfcd.amounts import float_down, float_up
-from privfcd.markup import bullets, card, folded, paragraph, table
+from privfcd.markup import bullets, card, folded, paragraph, table, writable
 
 
 @dataclass(frozen=True)
@@ -125,7 +125,7 @@ class PrivacyReport:
             *(["Assumptions:"] if self.assumptions else []),
             *(f"  - {text}" for text in self.assumptions),
         ]
-        return "\n".join(lines)
+        return "\n".join(map(writable, lines))  # names come from others
 
     def headline(self) -> str:
         """Return the promise in one line, its numbers rounded up."""

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING
 from privfcd.drawing.curves import Point, point_at, points_along
 from privfcd.drawing.edges import DrawnEdge
 from privfcd.graphs.interchange import share
+from privfcd.markup import writable
 
 if TYPE_CHECKING:
     from privfcd.drawing.layers import Layout, Route
@@ -62,7 +63,7 @@ def shortened(text: str, size: float, widest: float) -> str:
 
     The middle goes, as names of one table often begin alike and often end alike.
     """
-    line = " ".join(text.split()) or text
+    line = " ".join(writable(text).split()) or writable(text)
     if text_width(line, size) <= widest:
         return line
     room = widest - text_width(_CUT, size)

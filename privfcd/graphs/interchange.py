@@ -32,7 +32,7 @@ import networkx as nx
 from privfcd.checks import UNWRITABLE, real, refuse
 from privfcd.errors import InvalidParameter
 from privfcd.graphs.dag import plain_digraph
-from privfcd.markup import csv_cell, csv_text
+from privfcd.markup import csv_cell, csv_text, json_escaped
 from privfcd.reading import content_of, parsing
 from privfcd.whole_files import write_whole
 
@@ -201,7 +201,7 @@ def _write_json(graph: nx.DiGraph[str]) -> str:
         "nodes": [{"id": node} for node in graph],
         "edges": [{"source": a, "target": b, **attributes} for a, b, attributes in graph.edges(data=True)],
     }
-    return json.dumps(content, ensure_ascii=False, indent=2) + "\n"
+    return json_escaped(json.dumps(content, ensure_ascii=False, indent=2)) + "\n"
 
 
 def _read_json(text: str) -> object:

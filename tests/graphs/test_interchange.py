@@ -407,3 +407,10 @@ def test_a_replaced_file_keeps_its_mode_and_a_link_stays_a_link(tmp_path: Path) 
     write_graph(nx.DiGraph([("c", "d")]), link)
     assert link.is_symlink() and set(read_graph(path)) == {"c", "d"}
     assert stat.S_IMODE(path.stat().st_mode) == 0o600
+
+
+def test_json_escapes_names_that_turn_the_text_around(tmp_path: Path) -> None:
+    graph = nx.DiGraph([("dose\u202e(yawa)", "end")])
+    write_graph(graph, tmp_path / "graph.json")
+    assert "\u202e" not in (tmp_path / "graph.json").read_text(encoding="utf-8")
+    assert set(read_graph(tmp_path / "graph.json")) == set(graph)

@@ -27,7 +27,7 @@ class Rows:
     Parameters
     ----------
     connection : sqlite3.Connection
-        Within a transaction, where several reads must agree or something is written.
+        Within one transaction: the last entries are read once.
     ledger : str
         The ledger's id.
     path : str
@@ -42,10 +42,15 @@ class Rows:
     def __init__(self, connection: sqlite3.Connection, ledger: str, path: str) -> None:
         self.connection, self.ledger, self.path = connection, ledger, path
         self.written: Record | None = None
+        self._last: dict[
+            str | None, Record | None
+        ] = {}  # of each scope and of all, as read; nobody else writes meanwhile
 
     def tail(self) -> Record | None:
         """Return the ledger's last entry."""
-        return self._one(f"{_SELECT} ORDER BY number DESC LIMIT 1")
+        if None not in self._last:
+            self._last[None] = self._one(f"{_SELECT} ORDER BY number DESC LIMIT 1")
+        return self._last[None]
 
     def newest(self) -> Head:
         """Return the head that stands for all entries."""
@@ -78,7 +83,9 @@ class Rows:
 
     def last(self, scope: str) -> Record | None:
         """Return a scope's last entry."""
-        return self._one(f"{_SELECT} WHERE scope = ? ORDER BY sequence DESC LIMIT 1", scope)
+        if scope not in self._last:
+            self._last[scope] = self._one(f"{_SELECT} WHERE scope = ? ORDER BY sequence DESC LIMIT 1", scope)
+        return self._last[scope]
 
     def find(self, scope: str, sequence: int) -> Record | None:
         """Return one entry of a scope."""
@@ -209,7 +216,7 @@ class Rows:
                 "WHERE spent <> excluded.spent",
                 (record.scope, account, fixed_width(total), None if cap is None else fixed_width(cap)),
             )
-        self.written = record
+        self.written = self._last[None] = self._last[record.scope] = record
 
     def _one(self, query: str, *parameters: Any) -> Record | None:
         """Return the entry that a query finds, or raise EditedLedger unless its hash is that of its content."""

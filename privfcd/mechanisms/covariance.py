@@ -140,5 +140,7 @@ class AnalyticGaussian:
         if known is not None:
             scales[known[upper]] = 0.0
         noisy = np.empty(matrix.shape)
-        noisy[upper] = noisy.T[upper] = stream.gaussian(value[upper] if isinstance(value, Exact) else matrix[upper], scales)
+        noisy[upper] = noisy.T[upper] = stream.gaussian(
+            value[upper] if isinstance(value, Exact) else matrix[upper], scales
+        )
         return NoisyCovariance(noisy, self.scale, known)

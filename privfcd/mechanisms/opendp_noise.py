@@ -77,7 +77,9 @@ def _whole(kind: str, value: Exact, scale: float | Array) -> Array:
     """Return an exact answer with discrete noise on its whole numbers, which has no doubles to round."""
     scales = value.in_units(scale)
     if scales.size and scales.max() > _MOST_UNITS:
-        raise checks.refuse("scale in units of a sum", float(scales.max()), f"at most {_MOST_UNITS:g} with OpenDP's noise")
+        raise checks.refuse(
+            "scale in units of a sum", float(scales.max()), f"at most {_MOST_UNITS:g} with OpenDP's noise"
+        )
     noisy = value.numbers.astype(object)
     for one in np.unique(scales[scales > 0]):
         mask = scales == one

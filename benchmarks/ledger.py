@@ -279,7 +279,7 @@ def _compare(path: Path, sent: Path, kills: int) -> Killed:
         for kind, token, content in lines:
             owed[token] += STEP_UNITS
             stored = journal.answer(NAME, token)
-            unpaid += kind == "answers" and (stored is None or stored.hex() != content)
+            unpaid += kind == "answers" and (stored is None or not stored.hex().endswith(content))
     found = verify(path)
     unpaid += sum(owed[token] > charged[token] for token in owed)
     kinds = Counter(kind for kind, _, _ in lines)

@@ -85,7 +85,7 @@ def compare_engines(folder: Path, method: str, epsilon: float, seed: int, rows: 
             more = ("--simulated-noise", str(seed), "--linger", "30")
             trial.serve(name, study_path, table, folder / f"{name}.sqlite", *more)
         with FlowerTransport(trial.superlink, secret=trial.secret) as transport:
-            absent = transport.find(study.digest, study.parties, 120.0)
+            absent = transport.find(study, study.parties, 120.0)
             start = time.perf_counter() - began
             run = run_study(study, transport, checkpoint=folder / "checkpoint.sqlite", absent=dict(absent))
     for name in PARTIES:

@@ -80,6 +80,7 @@ class Ledger:
         self.accountant = accountant
         self._journal: Journal = MemoryJournal() if journal is None else journal
         self._caps = caps_of(budget)
+        self._own: dict[str, int] = {}
         self._journal.open(name, self._caps)
 
     @property
@@ -233,6 +234,15 @@ class Ledger:
         """Return what is spent so far, by account (`"epsilon"`, `"delta"`, `"rho"`, the adaptive slice's rho)."""
         return {name: units_to_float(spent) for name, (spent, _) in self._journal.balance(self.name).items()}
 
+    def own_units(self) -> dict[str, int]:
+        """Return what was spent through this object, in units by account: no other run's or process's share is in it."""
+        return dict(self._own)
+
+    def _counted(self, entry: Entry) -> Entry:
+        for account, units in entry.spent.items():
+            self._own[account] = self._own.get(account, 0) + units
+        return entry
+
     def spent_units(self) -> dict[str, int]:
         """Return what is spent so far in units of 10⁻²⁴, by account."""
         return {name: spent for name, (spent, _) in self._journal.balance(self.name).items()}
@@ -265,7 +275,7 @@ class Ledger:
     def settle(self, reservation: Reservation, label: str) -> Entry:
         """Close a reservation; see `Reservation.close`, which calls it."""
         refund = self._undrawn(reservation)
-        return self._journal.settle(self.name, reservation.entry.sequence, label, refund)
+        return self._counted(self._journal.settle(self.name, reservation.entry.sequence, label, refund))
 
     def _quote(
         self, plan: Iterable[PlanPart] | DpEvent, label: str, delta: float | None
@@ -325,7 +335,7 @@ class Ledger:
             note = f"adaptive slice: rho = {units_to_float(slice_units):g}"
             spend = {"epsilon": left.epsilon_units, "delta": left.delta_units}
             try:
-                self._journal.post(self.name, "slice", note, "", spend, {ADAPTIVE: slice_units})
+                self._counted(self._journal.post(self.name, "slice", note, "", spend, {ADAPTIVE: slice_units}))
             except OverCap:  # another process spent or opened the slice in between: look again
                 continue
         return self._post("charge", label, event, {ADAPTIVE: cost}, request=request)
@@ -369,7 +379,9 @@ class Ledger:
     ) -> Entry:
         text = "" if event is None else repr(simple(event))
         try:
-            return self._journal.post(self.name, kind, label, text, spend, request=request, reference=reference)
+            return self._counted(
+                self._journal.post(self.name, kind, label, text, spend, request=request, reference=reference)
+            )
         except OverCap as over:
             raise self._refusal(label, over.account, over.asked, over.spent, over.cap) from None
 

@@ -106,6 +106,7 @@ class Reservation(OneProcess):
         self._noted = dict.fromkeys(self._left, 0)
         self._noting = threading.Lock()
         self._warned = False
+        self._remarks: set[str] = set()
         self._ended = False
         self._closing: Entry | None = None
         super().__init__()
@@ -168,6 +169,12 @@ class Reservation(OneProcess):
             fresh = {name: count - self._noted[name] for name, count in drawn.items() if count > self._noted[name]}
             if fresh and self._written(lambda: self.ledger.record_draws(label, fresh, reservation=self.entry.sequence)):
                 self._noted = drawn
+
+    def remark(self, text: str) -> None:
+        """Note something of the whole plan in the journal, once; not where its entry says it already."""
+        if text.split()[0] not in self.entry.label and text not in self._remarks:
+            self._remarks.add(text)
+            self._written(lambda: self.ledger.record_draws(text, {}, reservation=self.entry.sequence))
 
     def _written(self, write: Callable[[], object], otherwise: str = "") -> bool:
         """Return whether something could be written that is not needed; the owner is warned once where it could not."""

@@ -28,6 +28,62 @@ def coordinator() -> None:
 
 
 @coordinator.command()
+@click.argument("folder", type=click.Path(file_okay=False))
+@option("--host", default="127.0.0.1", show_default=True, metavar="NAME",
+              help="The SuperLink's name or IP address, as parties reach it.")  # fmt: skip
+def keys(folder: str, host: str) -> None:
+    """Make the coordinator's own keys: an authority's and a server's certificate, and the coordinator's secret.
+
+    Parties get ca.pem; the rest stays here. No party's key is among them: each party makes its own (`privfcd party keygen`).
+
+    \b
+    Example:
+      privfcd coordinator keys keys --host link.example.org
+    """
+    from pathlib import Path
+
+    from privfcd.engines.flower import be_quiet
+    from privfcd.engines.flower.keys import DAYS, make_coordinator_keys
+
+    be_quiet()
+    make_coordinator_keys(Path(folder), host)
+    say(f"{folder}/ca.pem: give it to every party")
+    say(
+        f"{folder}/server.pem, {folder}/server.key: the SuperLink's certificate for {host}, for {DAYS} days, and its key"
+    )
+    say(f"{folder}/coordinator.secret: who has it may coordinate")
+
+
+@coordinator.command()
+@click.argument("name")
+@click.argument("public_key", type=click.Path(dir_okay=False))
+@option("--superlink", required=True, metavar="HOST:PORT", help="A flower-superlink that runs.")
+@option("--root-certificates", type=click.Path(dir_okay=False), default=None, metavar="FILE",
+              help="Who signed the SuperLink's certificate (PEM).")  # fmt: skip
+def register(name: str, public_key: str, superlink: str, root_certificates: str | None) -> None:
+    """Register a party's public key with the SuperLink under the party's name in the study.
+
+    The coordinator believes the nodes that are registered under its parties' names, and no others: get the key from
+    the party itself, over a way that nobody else can write to.
+
+    \b
+    Example:
+      privfcd coordinator register north north.key.pub --superlink link.example.org:8000 \\
+        --root-certificates keys/ca.pem
+    """
+    from pathlib import Path
+
+    from privfcd.engines.flower import be_quiet
+    from privfcd.engines.flower.connection import SuperLink
+    from privfcd.engines.flower.grid import register as registered
+    from privfcd.engines.flower.keys import public_key as public_key_in
+
+    be_quiet()
+    registered(SuperLink(superlink, root_certificates), public_key_in(Path(public_key)), name)
+    say(f"{name}: registered")
+
+
+@coordinator.command()
 @option("--config", required=True, type=click.Path(dir_okay=False), metavar="STUDY", help="The study's TOML file.")
 @option("--superlink", required=True, metavar="HOST:PORT",
               help="A flower-superlink that runs with --isolation process.")  # fmt: skip
@@ -95,7 +151,7 @@ def run(
     may_charge()
     try:
         with FlowerTransport(where, secret=secret, poll=poll, log=_log) as transport:
-            absent = dict(transport.find(study.digest, study.parties, wait))
+            absent = dict(transport.find(study, study.parties, wait))
             found = run_study(
                 study,
                 transport,

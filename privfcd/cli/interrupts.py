@@ -92,10 +92,9 @@ def may_charge() -> None:
 def accounted(tables: Sequence[PrivateTable]) -> Iterator[None]:
     """Say what was charged to the tables' ledgers if the block is interrupted, or fails.
 
-    Amounts are what each ledger holds more than when the block began: of a ledger that several runs use at the same time,
-    those of all of them.
+    Amounts are what these tables' own ledgers charged: not what another run charged to the same file at the same time.
     """
-    before = [table.ledger.spent_units() for table in tables]
+    before = [table.ledger.own_units() for table in tables]
     may_charge()
 
     def parties() -> list[dict[str, Any]]:
@@ -125,7 +124,7 @@ def accounted(tables: Sequence[PrivateTable]) -> Iterator[None]:
 def _account(table: PrivateTable, before: dict[str, int]) -> dict[str, Any]:
     from privfcd.accounting.units import units_to_float
 
-    now = table.ledger.spent_units()
+    now = table.ledger.own_units()
     charged = {name: units_to_float(units - before.get(name, 0)) for name, units in now.items()}
     left = table.ledger.left()
     return {

@@ -28,10 +28,34 @@ def party() -> None:
 
     \b
     Examples:
+      privfcd party keygen north.key
       privfcd party preview study.toml --name north --table north.csv --ledger north.sqlite
       privfcd party serve study.toml --name north --table north.csv --ledger north.sqlite \\
         --superlink link.example.org:8000 --root-certificates ca.pem --key north.key
     """
+
+
+@party.command()
+@click.argument("key", type=click.Path(dir_okay=False))
+def keygen(key: str) -> None:
+    """Make this party's private key, and beside it the public half, KEY.pub.
+
+    The private key says who this party is. It stays on this machine, where its owner alone can read it; the public half goes
+    to the coordinator, who registers it.
+
+    \b
+    Example:
+      privfcd party keygen north.key
+    """
+    from pathlib import Path
+
+    from privfcd.engines.flower import be_quiet
+    from privfcd.engines.flower.keys import make_party_key
+
+    be_quiet()
+    make_party_key(Path(key))
+    say(f"{key}: the private key; it never leaves this machine")
+    say(f"{key}.pub: the public half; send it to the coordinator, who registers it under this party's name")
 
 
 def _party_options(function: Function) -> Function:
@@ -74,7 +98,7 @@ def preview(as_json: bool, **options: Any) -> None:
 @option("--root-certificates", type=click.Path(dir_okay=False), default=None, metavar="FILE",
               help="Who signed the SuperLink's certificate (PEM); this system's authorities by default.")  # fmt: skip
 @option("--key", "private_key", type=click.Path(dir_okay=False), default=None, metavar="FILE",
-              help="This node's private key (ssh-keygen -t ecdsa -b 384); the public half is registered there.")  # fmt: skip
+              help="This node's private key (`privfcd party keygen`); the public half is registered there.")  # fmt: skip
 @option("--insecure", is_flag=True, help="No TLS and no key: on 127.0.0.1 only.")
 @option("--accept", is_flag=True, help="Take part without being asked.")
 @option("--attempt", type=int, default=1, show_default=True,

@@ -293,11 +293,18 @@ class PrivateTable:
         if reservation is not None:
             self._check_own(reservation)
             check_covered(event, reservation, label)
+            self._mark_simulated(reservation)
             reservation.draw(label)
         else:
-            self.ledger.charge(NonPrivateDpEvent() if self.open else event, label)
+            marked = label if self.open or self.noise.secure else f"{label} with SIMULATED noise"
+            self.ledger.charge(NonPrivateDpEvent() if self.open else event, marked)
         key = self._fresh_key() if key is None else key
         return mechanism.release(answer(query, self._rows_for(query, key), self.n_rows), self._stream(*key))
+
+    def _mark_simulated(self, reservation: Reservation) -> None:
+        """Have the ledger say of a plan that is drawn with simulated noise that nobody is protected."""
+        if not self.open and not self.noise.secure:
+            reservation.remark("SIMULATED noise")
 
     def select(
         self, query: Query, mechanism: GumbelMax, *, label: str | None = None, reservation: Reservation | None = None
@@ -324,6 +331,7 @@ class PrivateTable:
         """
         query.check(self.n_columns)
         self._check_own(reservation)
+        self._mark_simulated(reservation)
         return query.open(self._read(), self.n_rows, reservation, self.relation, self._stream)
 
     def _check_own(self, reservation: Reservation) -> None:

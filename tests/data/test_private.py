@@ -103,7 +103,7 @@ def test_a_release_charges_exactly_its_event() -> None:
     multiplier = Fraction(repr(scale)) / Fraction(repr(MEAN.sensitivity(40)))
     least = math.ceil(10**24 / (2 * multiplier**2))
     assert least <= table.ledger.spent_units()["rho"] == entry.spent["rho"] <= least * (1 + 1e-12)
-    assert entry.label == "mean of the ward" and "GaussianDpEvent" in entry.event
+    assert entry.label == "mean of the ward with SIMULATED noise" and "GaussianDpEvent" in entry.event
 
 
 @pytest.mark.parametrize("budget", BUDGETS, ids=str)

@@ -22,7 +22,7 @@ pytest.importorskip("flwr", reason="the extra `flower` is not installed")
 
 from privfcd.engines.flower.connection import SuperLink
 from privfcd.engines.flower.grid import FlowerTransport, SuperLinkFailed
-from privfcd.engines.flower.keys import make_node_key
+from privfcd.engines.flower.keys import make_party_key
 from privfcd.engines.flower.node import serve
 from privfcd.engines.flower.trial import Trial, free_port
 
@@ -63,7 +63,7 @@ class Setup:
         return FlowerTransport(self.trial.superlink, secret=self.trial.secret)
 
     def run(self, transport: FlowerTransport, **more: Any) -> Any:
-        absent = dict(transport.find(self.study.digest, self.study.parties, more.pop("wait", 60.0)))
+        absent = dict(transport.find(self.study, self.study.parties, more.pop("wait", 60.0)))
         return run_study(self.study, transport, checkpoint=self.checkpoint, absent=absent, **more)
 
     def expected(self) -> np.ndarray:
@@ -199,7 +199,7 @@ def test_without_one_party_the_others_go_on(setup: Setup) -> None:
 @pytest.mark.slow
 def test_who_has_no_key_no_secret_or_no_certificate_is_not_let_in(setup: Setup, tmp_path: Path) -> None:
     (tmp_path / "stranger").mkdir()
-    make_node_key(tmp_path / "stranger", "stranger")
+    make_party_key(tmp_path / "stranger" / "stranger.key")
     command = setup.trial
     command.start("stranger", _serving(setup, tmp_path / "stranger" / "stranger.key"))
     wrong = tmp_path / "wrong.secret"

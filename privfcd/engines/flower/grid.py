@@ -18,8 +18,11 @@ from privfcd import checks
 from privfcd.engines.flower import BODY, RECORD, be_quiet
 from privfcd.engines.flower.app import bundle
 from privfcd.engines.flower.connection import SuperLink
-from privfcd.errors import InvalidParameter, PrivfcdError
-from privfcd.federation.envelope import HELLO
+from privfcd.errors import InvalidParameter, PartyFailed, PrivfcdError
+from privfcd.federation.envelope import ENVELOPES, HELLO, Refusal, greeting
+from privfcd.federation.study_file import Study
+from privfcd.federation.wire import MalformedMessage
+from privfcd.markup import one_line
 
 
 class SuperLinkFailed(PrivfcdError):
@@ -58,7 +61,7 @@ class FlowerTransport:
         self._poll = checks.positive("poll", poll)
         self._log = log
         self._nodes: dict[str, int] = {}
-        self._study = ""
+        self._greeting = b""
         self._strangers: set[int] = set()
         self._mentioned: set[int] = set()
 
@@ -86,19 +89,27 @@ class FlowerTransport:
         self._heartbeat.stop()
         self._grid.close()
 
-    def find(self, study: str, names: Sequence[str], timeout: float) -> Mapping[str, str]:
+    def find(self, study: Study, names: Sequence[str], timeout: float) -> Mapping[str, str]:
         """Find which node is which party; return what is wrong with those that were not found.
+
+        Raises
+        ------
+        PartyFailed
+            A party has another study file, and in which keys it differs; nothing is charged.
 
         A party is the node that the SuperLink's operator registered under its name, and that answers with this name: its
         key says who it is. Nodes of other names and of none are not asked and not believed; two of one name are both
         refused. Without TLS, on this machine, nodes have no keys, and one without a name is believed.
         """
-        self._study = study
+        self._greeting = greeting(study.digest, study.keys)
+        return self._found(names, timeout)
+
+    def _found(self, names: Sequence[str], timeout: float) -> Mapping[str, str]:
         deadline = time.monotonic() + timeout
         why = dict.fromkeys(names, "no node that is registered under that name has come forward")
         while True:
             found: dict[str, list[int]] = {}
-            for number, name in self._greeted(study, why).items():
+            for number, name in self._greeted(why).items():
                 found.setdefault(name, []).append(number)
             for name, nodes in found.items():
                 if name in why and len(nodes) == 1:
@@ -130,9 +141,7 @@ class FlowerTransport:
                 if self._nodes.get(name) not in online:
                     self._nodes.pop(name, None)
             if any(name not in self._nodes for name in missing):
-                self.find(
-                    self._study, [name for name in missing if name not in self._nodes], min(left, 20 * self._poll)
-                )
+                self._found([name for name in missing if name not in self._nodes], min(left, 20 * self._poll))
             nodes = {self._nodes[name]: name for name in missing if name in self._nodes}
             left = max(deadline - time.monotonic(), 4 * self._poll)
             for node, answer in self._ask({node: requests[name] for node, name in nodes.items()}, left).items():
@@ -140,7 +149,7 @@ class FlowerTransport:
             if len(answers) < len(requests):
                 time.sleep(4 * self._poll)
 
-    def _greeted(self, study: str, wanted: Collection[str]) -> dict[int, str]:
+    def _greeted(self, wanted: Collection[str]) -> dict[int, str]:
         """Ask nodes that may be one of the wanted parties who they are; return the names of those that are."""
         known = set(self._nodes.values())
         online = {node.node_id: node.name for node in self._grid.get_nodes() if node.node_id not in known}
@@ -148,7 +157,8 @@ class FlowerTransport:
         self._strangers = set() if self._superlink.insecure else nameless
         asked = {number for number, name in online.items() if name in wanted} | (nameless - self._strangers)
         names = {}
-        for number, answer in self._ask(dict.fromkeys(asked, HELLO + study.encode()), 120 * self._poll).items():
+        for number, answer in self._ask(dict.fromkeys(asked, self._greeting), 120 * self._poll).items():
+            _refuse_other_file(online[number], answer)
             if answer.startswith(HELLO):
                 name = answer[len(HELLO) :].decode(errors="replace")
                 if online[number] in ("", name):
@@ -233,6 +243,45 @@ class FlowerTransport:
         TaskIdentity.node_id = given.context.node_id
         self._grid.set_run(run_from_proto(given.run))
         self._log("run begun")
+
+
+def register(superlink: SuperLink, public_key: bytes, name: str) -> None:
+    """Register a node's public key with a SuperLink, as `flwr supernode register --name NAME` does.
+
+    Raises
+    ------
+    SuperLinkFailed
+        It cannot be reached, or has this key or name already.
+    """
+    be_quiet()
+    import httpx
+    from flwr.proto.control_pb2 import RegisterNodeRequest
+    from flwr.supercore.control import ControlHttpClient
+    from flwr.supercore.interceptors import RuntimeVersionHttpInterceptor
+
+    guards = [RuntimeVersionHttpInterceptor(component_name="flwr CLI")]
+    where = (superlink.address, superlink.insecure, superlink.certificates)
+    try:
+        with ControlHttpClient.from_server_address(*where, interceptors=guards) as control:
+            control.RegisterNode(RegisterNodeRequest(public_key=public_key, name=name))
+    except httpx.HTTPError as error:
+        raise SuperLinkFailed(
+            f"the SuperLink at {superlink.address} did not register {name!r}: {_told(error)}"
+        ) from error
+
+
+def _refuse_other_file(name: str, answer: bytes) -> None:
+    """Raise PartyFailed where a greeting was answered by what differs between two study files."""
+    try:
+        refusal = ENVELOPES.decode(answer)
+    except MalformedMessage:
+        return
+    if isinstance(refusal, Refusal) and refusal.kind == "study":
+        keys = ", ".join(one_line(key) for key in refusal.keys) or "what cannot be told"
+        raise PartyFailed(
+            f"{one_line(name) or 'a party'} has another study file than this coordinator: they differ in {keys}. Nothing "
+            "was charged. Give all sides the same file, then start again"
+        )
 
 
 def _told(error: Exception) -> str:

@@ -15,7 +15,8 @@ from typing import Self
 
 from privfcd.engines.flower import QUIET, be_quiet
 from privfcd.engines.flower.connection import SuperLink
-from privfcd.engines.flower.keys import make_certificates, make_node_key, make_secret
+from privfcd.engines.flower.grid import register
+from privfcd.engines.flower.keys import make_certificates, make_party_key, make_secret
 from privfcd.errors import PartyFailed
 
 WAIT = 60.0
@@ -59,7 +60,7 @@ class Trial:
     def __enter__(self) -> Self:
         make_certificates(self._folder)
         make_secret(self._folder)
-        keys = {name: make_node_key(self._folder, name) for name in self._parties}
+        keys = {name: make_party_key(self.key(name)) for name in self._parties}
         self._port = free_port()
         try:
             self.start_superlink()
@@ -139,19 +140,6 @@ class Trial:
             except subprocess.TimeoutExpired:
                 process.kill()
                 process.wait()
-
-
-def register(superlink: SuperLink, public_key: bytes, name: str) -> None:
-    """Register a node's public key with a SuperLink, as `flwr supernode register --name NAME` does."""
-    from flwr.proto.control_pb2 import RegisterNodeRequest
-    from flwr.supercore.control import ControlHttpClient
-    from flwr.supercore.interceptors import RuntimeVersionHttpInterceptor
-
-    guards = [RuntimeVersionHttpInterceptor(component_name="flwr CLI")]
-    with ControlHttpClient.from_server_address(
-        superlink.address, superlink.insecure, superlink.certificates, interceptors=guards
-    ) as control:
-        control.RegisterNode(RegisterNodeRequest(public_key=public_key, name=name))
 
 
 def free_port() -> int:

@@ -78,6 +78,7 @@ def running(words: list[str], folder: Path, name: str, say: str = "") -> Iterato
         process.wait(20)
 
 
+@pytest.mark.slow
 def test_the_page_works_as_it_stands(tmp_path: Path) -> None:
     pytest.importorskip("flwr", reason="the extra `flower` is not installed")
     with socket.socket() as probe:

@@ -12,6 +12,7 @@ from statistics import fmean
 
 import click
 
+from benchmarks.moments_grid import show_grid
 from benchmarks.moments_limits import accuracy, budgeted_tables, limit_settings, show_limits
 from benchmarks.moments_speed import show_speed
 from benchmarks.paper.experiments import METHODS, PARTIES, ROWS, Outcome
@@ -48,11 +49,13 @@ class Job:
 
 @click.command()
 @click.option("--limits", is_flag=True, help="Instead: where the method's assumptions or its budget end.")
+@click.option("--grid", is_flag=True, help="Instead: the law of the noise on columns of all kinds, by cell.")
 @click.option("--draw", type=click.IntRange(0, 999), default=0, show_default=True, help="Which draw of the noise.")
 @click.option("--speed", is_flag=True, help="Instead: time of the search against d, and its exponent.")
 @study_options("2-11")
 def moments(
     limits: bool,
+    grid: bool,
     draw: int,
     speed: bool,
     quick: bool,
@@ -71,6 +74,8 @@ def moments(
     sink.check()
     if limits:
         show_limits(limit_settings(seeds, quick), jobs, sink)
+    elif grid:
+        show_grid(10 if quick else 200, 2 if quick else 10, seeds[0], sink)
     elif speed:
         show_speed((20, 50, 100) if quick else (20, 50, 100, 200, 500, 1000), seeds[0], sink)
     else:

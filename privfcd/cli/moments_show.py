@@ -20,8 +20,7 @@ SAID = {
     "method": "method",
     "why": "why",
     "row norm": "rows were shortened to norm",
-    "doubtful": "WARNING: the stated noise does not hold for the second moments of",
-    "loud means": "WARNING: noise of more than a tenth of its standard deviation is in the mean of",
+    "unknown": "WARNING: at this budget nothing is known of",
     "warning": "WARNING",
     "warnings": "WARNING",
 }

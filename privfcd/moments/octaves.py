@@ -91,6 +91,17 @@ def _without_zeros(shares: Array, noise_sd: float) -> tuple[Array, Array]:
     return kept / rest[:, None], rest
 
 
+def nonzero_shares(shares: Array, noise_sd: float) -> Array:
+    """Return which share of each column's records is not 0, shape (m,); 1 where no zeros stand out of the noise.
+
+    Parameters
+    ----------
+    shares, noise_sd
+        As of `column_scales`.
+    """
+    return np.maximum(_without_zeros(shares, noise_sd)[1], max(noise_sd, np.finfo(float).tiny))
+
+
 def mostly_zeros(shares: Array, noise_sd: float) -> NDArray[np.bool_]:
     """Return of which columns with zeros no size is known: no law of the rest stands out of the noise, shape (m,).
 

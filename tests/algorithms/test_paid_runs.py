@@ -87,14 +87,14 @@ def test_fed_bnsl_and_notears_end_with_what_they_had(monkeypatch: Any) -> None:
 def test_warnings_that_were_made_errors_do_not_lose_what_was_paid_for(monkeypatch: Any) -> None:
     seen = []
     monkeypatch.setattr(
-        "privfcd.algorithms.release.rounds.Rounds._doubtful",
-        lambda self, found, scales, *_: np.arange(len(scales)) == 0,
+        "privfcd.algorithms.release.rules.unknown",
+        lambda moments: np.arange(len(moments.columns)) == 0,
     )
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         released = pf.release_moments(paying())
         model = pf.IPERI(privacy="regret", most_regrets=7).fit(paying())
-        seen.append(released.rule["doubtful"])
+        seen.append(released.rule["unknown"])
     assert seen == [["x0"]] and model.notes_ and model.privacy_report_
     with pytest.warns(MomentsWarning, match="x0") as caught:
         pf.release_moments(paying())

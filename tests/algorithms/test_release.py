@@ -49,19 +49,11 @@ def test_with_little_noise_private_moments_are_the_exact_ones(
     release = release_moments(tables(many, budget=LARGE, bounds=60.0), method=method, sum=sum, center=False)
     exact = second_moments(np.vstack(many))
     scale = np.sqrt(np.outer(np.diag(exact), np.diag(exact)))
-    # directions are solved for under the Gaussian law of rows, whose sampling error is about 1 / sqrt(n)
-    tolerance = 5e-3 if method == "covariance" else 0.08
+    tolerance = 5e-3
     assert (np.abs(release.moments.matrix - exact) / scale).max() < tolerance
     assert len(release.parts) == (1 if sum == "trusted" else 2) and len(release.privacy_report) == 2
     np.testing.assert_array_equal(pooled(release.parts).matrix, release.moments.matrix)
     assert release.rule["method"] == method and math.isclose(math.fsum(release.rule["shares of mu²"].values()), 1)
-
-
-def test_rounds_by_clipping(tables: Tables, many: list[np.ndarray]) -> None:
-    release = release_moments(tables(many, budget=LARGE), method="preconditioned", kind="clipped", shares=[0.5, 0.5])
-    exact = second_moments(np.vstack(many))
-    diagonal = np.diag(release.moments.matrix) / np.diag(exact)
-    assert (diagonal < 1.01).all() and (diagonal > 0.6).all(), "rows are shortened, never stretched"
 
 
 @pytest.mark.parametrize(
@@ -178,7 +170,6 @@ def test_added_or_removed_records_need_less_noise(many: list[np.ndarray]) -> Non
     [
         ({"method": "all"}, "method must be one of"),
         ({"sum": "some"}, "sum must be one of"),
-        ({"kind": "some"}, "kind must be one of"),
         ({"send": 1}, "send must be True or False"),
         ({"epsilon": 0.0}, "epsilon must be"),
         ({"epsilon": 1.0, "delta": 1.0}, "delta must be"),

@@ -38,20 +38,35 @@ def test_columns_in_different_units_have_the_variances_that_they_have(kind: str,
     released = release_moments(tables, method="preconditioned")
     ratios = np.diag(released.moments.matrix) / np.diag(exact)
     assert 0.7 < ratios.min() and ratios.max() < 1.4
-    assert "doubtful" not in released.rule
+    assert "unknown" not in released.rule
     scale = np.sqrt(np.diag(exact))
     assert np.abs((released.moments.matrix - exact) / np.outer(scale, scale)).max() < 0.4
     assert ("units" in released.rule) == (kind != "nearly the same size")
 
 
-def test_moments_that_cannot_be_right_are_said_to_be_doubtful() -> None:
+@pytest.mark.parametrize("share", [0.1, 0.5])
+def test_marks_have_the_moments_that_they_have(share: float) -> None:
     rng = np.random.default_rng(1001)
-    parts = [np.c_[rng.normal(size=(2000, 3)), rng.random(2000) < 0.1] for _ in range(3)]
+    parts = [np.c_[rng.normal(size=(2000, 3)), rng.random(2000) < share] for _ in range(3)]
     tables = [
         PrivateTable(part, name=str(k), budget=Budget(10.0, 1e-7), noise=SimulatedNoise(k))
         for k, part in enumerate(parts)
     ]
-    with pytest.warns(MomentsWarning, match="'x3'"):
+    released = release_moments(tables, method="preconditioned", center=True)
+    exact = sum((part - part.mean(axis=0)).T @ (part - part.mean(axis=0)) for part in parts) / 6000
+    assert "unknown" not in released.rule
+    size = np.sqrt(np.diag(exact))
+    assert np.abs((released.moments.matrix - exact) / np.outer(size, size)).max() < 0.1
+
+
+def test_a_column_of_which_nothing_can_be_known_is_named() -> None:
+    rng = np.random.default_rng(1002)
+    parts = [np.c_[rng.normal(size=(2000, 3)), 1e-3 * (rng.random(2000) < 0.002)] for _ in range(3)]
+    tables = [
+        PrivateTable(part, name=str(k), budget=Budget(3.0, 1e-7), noise=SimulatedNoise(k))
+        for k, part in enumerate(parts)
+    ]
+    with pytest.warns(MomentsWarning, match="Nothing is known of 'x3'"):
         released = release_moments(tables, method="preconditioned", center=True)
-    assert released.rule["doubtful"] == ["x3"]
+    assert released.rule["unknown"] == ["x3"]
     assert any("'x3'" in note for note in learn(released, method="ges").notes_)

@@ -1,15 +1,29 @@
-"""Rounds in different coordinates made one estimate, with the law of its noise."""
+"""Two rounds in different coordinates made one estimate by generalised least squares, with the exact law of its noise.
+
+Round r released M_r = A_r' S A_r + E_r. The noise E_r of the analytic Gaussian mechanism is isotropic in the Frobenius
+norm: independent entries, standard deviation s_r on the diagonal and s_r / sqrt(2) off it. So the most likely S is the least
+of sum_r |M_r - A_r' S A_r|² / s_r². Let A_1^-1 A_2 = U D V' (singular values), T = A_1^-T U. Then T'A_1 = U' and T'A_2 = D V',
+and for S = T Z T' the rounds are
+
+    U' M_1 U = Z + U' E_1 U,        V' M_2 V = D Z D + V' E_2 V,
+
+where rotations leave the law of E_r as it is. Entries are apart now: with weights w_r = 1 / s_r²
+
+    Z_ij = (w_1 (U' M_1 U)_ij + w_2 d_i d_j (V' M_2 V)_ij) / (w_1 + w_2 d_i² d_j²),
+
+and its noise is independent between entries, with variance 1 / (w_1 + w_2 d_i² d_j²), half of it off the diagonal. A
+direction that the second matrix blows up (d large) has the second round's word, one that it shrinks the first one's: a round
+whose matrix was a bad choice has no weight where it is bad.
+"""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
-from privfcd.algorithms.release.angular import mean_direction
 from privfcd.moments import Moments, NoiseTerm
 
 Array = NDArray[np.float64]
@@ -22,136 +36,79 @@ class Round:
     Attributes
     ----------
     linear : ndarray of shape (d, d)
-        A, by which rows were multiplied.
+        A, by which rows were multiplied; invertible.
     parts : ndarray of shape (P, d, d)
-        Each party's mean of u u' for the directions u of y = x A; or of y y'.
+        Each party's second moments of y = x A.
     scales : ndarray of shape (P,)
         The noise's scale in each, see `AnalyticGaussian`.
-    directions : bool
-        Whether directions were taken.
     """
 
     linear: Array
     parts: Array
     scales: Array
-    directions: bool
 
-    def solved(self, guess: Array) -> tuple[Array, Array]:
-        """Return each party's second moments of y, shape (P, d, d), and L for their noise's law L E L'.
-
-        Parameters
-        ----------
-        guess : ndarray of shape (d, d)
-            Second moments of x near which mean directions are turned into second moments.
-        """
-        if not self.directions:
-            return self.parts, np.eye(len(self.linear))
-        inner = self.linear.T @ guess @ self.linear
-        expected, back = mean_direction((inner + inner.T) / 2)
-        return inner + back @ (self.parts - expected) @ back.T, back
+    def scale(self, weights: Array) -> float:
+        """Return the noise's scale in the parties' weighted mean."""
+        return math.hypot(*(weights * self.scales))
 
 
 @dataclass(frozen=True, eq=False)
 class Combined:
-    """All rounds as one estimate, in the last one's coordinates.
+    """Rounds as one estimate S_p = T Z_p T' of each party p.
 
     Attributes
     ----------
-    linear : ndarray of shape (d, d)
-        The last round's A.
+    carry : ndarray of shape (d, d)
+        T.
     parts : ndarray of shape (P, d, d)
-        Second moments of y = x A, each party's.
+        Z_p.
     sds : ndarray of shape (P, d, d)
-        Of the noise in every entry of E, the noise being L E L'.
-    back : ndarray of shape (d, d)
-        L.
+        Of the independent noise in the entries of Z_p.
     """
 
-    linear: Array
+    carry: Array
     parts: Array
     sds: Array
-    back: Array
-
-    def whitened(self, weights: Array, rows: int, columns: tuple[str, ...]) -> Moments:
-        """Return the moments of y in the parties' weighted mean."""
-        matrix = np.tensordot(weights, self.parts, axes=1)
-        sds = np.sqrt(np.tensordot(weights**2, self.sds**2, axes=1))
-        sds = (sds + sds.T) / 2
-        scale = _isotropic(sds)
-        term = NoiseTerm(sds if scale is None else scale, self.back)
-        return Moments((matrix + matrix.T) / 2, rows, columns, (term,) if sds.any() else ())
 
     def moments(self, weights: Array, rows: int, columns: tuple[str, ...]) -> Moments:
-        """Return the moments of x in the parties' weighted mean."""
-        return self.whitened(weights, rows, columns).carried(np.asarray(np.linalg.inv(self.linear).T))
+        """Return the second moments of x in the parties' weighted mean."""
+        inner = np.tensordot(weights, self.parts, axes=1)
+        matrix = self.carry @ inner @ self.carry.T
+        sds = np.sqrt(np.tensordot(weights**2, self.sds**2, axes=1))
+        noise = (NoiseTerm((sds + sds.T) / 2, self.carry),) if sds.any() else ()
+        return Moments((matrix + matrix.T) / 2, rows, columns, noise)
 
 
-def combine(rounds: Sequence[Round], weights: Array, guess: Array) -> Combined:
-    """Return the rounds' mean in the last one's coordinates, each entry weighted by the inverse of its noise's variance.
-
-    Weights are the same for all parties, from the noise in their weighted mean. The noise of one carried round is
-    correlated between entries; these correlations are left out of the law of several rounds, whose variances of single
-    entries in the last coordinates are exact. The law of one round is exact.
+def combine(first: Round, second: Round, weights: Array) -> Combined:
+    """Return two rounds as one estimate; the same weights for all parties, from the noise in their weighted mean.
 
     Parameters
     ----------
-    rounds : sequence of Round
+    first, second : Round
     weights : ndarray of shape (P,)
         Each party's share of the rows.
-    guess : ndarray of shape (d, d)
-        Second moments of x near which the rounds are solved.
     """
-    last = rounds[-1]
-    newest, back = last.solved(guess)
-    if len(rounds) == 1:
-        d = len(back)
-        unit = NoiseTerm(1.0).entry_variances(d)
-        return Combined(last.linear, newest, np.sqrt(unit) * last.scales[:, None, None], back)
-    values, units = [newest], [NoiseTerm(1.0, back).entry_variances(len(back))]
-    for one in rounds[:-1]:
-        parts, own = one.solved(guess)
-        carry = np.linalg.solve(one.linear, last.linear).T
-        values.append(carry @ parts @ carry.T)
-        units.append(NoiseTerm(1.0, carry @ own).entry_variances(len(back)))
-    order = [last, *rounds[:-1]]
-    precision = np.array([1 / (unit * _pooled(one, weights) ** 2) for unit, one in zip(units, order, strict=True)])
-    share = precision / precision.sum(axis=0)
-    mean = np.einsum("rij,rpij->pij", share, np.array(values))
-    noise = np.array([one.scales**2 for one in order])
-    variances = np.einsum("rij,rp->pij", share**2 * np.array(units), noise)
-    return Combined(last.linear, mean, np.sqrt(variances), np.eye(len(back)))
+    scales = [first.scale(weights), second.scale(weights)]
+    top = max(scales)
+    if top == 0:
+        w1, w2 = 1.0, 1.0  # without noise both are exact
+    else:
+        w1, w2 = ((top / max(scale, 1e-12 * top)) ** 2 for scale in scales)
+    left, stretch, right = np.linalg.svd(np.linalg.solve(first.linear, second.linear))
+    carry = np.linalg.solve(first.linear.T, left)
+    product = np.outer(stretch, stretch)
+    precision = w1 + w2 * product**2
+    one, two = w1 / precision, w2 * product / precision
+    parts = one * (left.T @ first.parts @ left) + two * (right @ second.parts @ right.T)
+    off = np.full(product.shape, 0.5)
+    np.fill_diagonal(off, 1.0)
+    variances = off * ((one * first.scales[:, None, None]) ** 2 + (two * second.scales[:, None, None]) ** 2)
+    return Combined(carry, np.asarray(parts), np.sqrt(variances))
 
 
-def _pooled(one: Round, weights: Array) -> float:
-    return math.hypot(*(weights * one.scales))
-
-
-def _isotropic(sds: Array) -> float | None:
-    """Return the scale s if the entries' standard deviations are s on and s / sqrt(2) off the diagonal."""
-    s = float(sds[0, 0])
-    like = np.full_like(sds, s / math.sqrt(2))
-    np.fill_diagonal(like, s)
-    return s if np.allclose(sds, like, rtol=1e-12, atol=0) else None
-
-
-def settled(rounds: Sequence[Round], weights: Array, guess: Array, steps: int, sds: float) -> Array:
-    """Return second moments of x near which the rounds are solved, found from the rounds themselves in a few steps.
-
-    In each the rounds are solved near the guess; the next guess is what they say in the last one's coordinates, without the
-    entries off the diagonal that are within `sds` standard deviations of the noise, made positive definite.
-    """
-    linear = rounds[-1].linear
-    inverse = np.linalg.inv(linear)
-    for _ in range(steps):
-        found = combine(rounds, weights, guess).whitened(weights, 1, tuple(map(str, range(len(linear)))))
-        mean, noise = found.matrix, np.zeros_like(guess) if found.noise_sd is None else found.noise_sd
-        scale = np.sqrt(np.maximum(np.diag(mean), np.diag(noise)))
-        kept = np.where((np.abs(mean) > sds * noise) | np.eye(len(mean), dtype=bool), mean, 0.0) / np.outer(
-            scale, scale
-        )
-        values, vectors = np.linalg.eigh((kept + kept.T) / 2)
-        least = max(float(np.median(noise / np.outer(scale, scale))), 1e-3)
-        inner = (vectors * np.maximum(values, least)) @ vectors.T * np.outer(scale, scale)
-        guess = inverse.T @ inner @ inverse
-        guess = (guess + guess.T) / 2
-    return guess
+def alone(one: Round) -> Combined:
+    """Return one round as an estimate."""
+    d = len(one.linear)
+    unit = np.full((d, d), math.sqrt(0.5))
+    np.fill_diagonal(unit, 1.0)
+    return Combined(np.asarray(np.linalg.inv(one.linear).T), one.parts, np.asarray(unit * one.scales[:, None, None]))

@@ -98,12 +98,10 @@ class ReleaseCoordinator:
             pairs = rules.takes_differences(self._settings, quotes)
             ask = messages.AskHistogram(DIFFERENCES, None, True) if pairs else messages.AskHistogram(SCALES, centre)
             histogram = pooled_histogram(federation, quotes, ask, len(self._columns))
-            rounds = Rounds(federation, quotes, self._columns, self._settings, centre, self._whitening)
-            parts = rounds.run(histogram, [label for label in shares if label.startswith(ROUND)])
+            noise = np.array(rule["mean noise sd"]) if "mean noise sd" in rule else None
+            rounds = Rounds(federation, quotes, self._columns, self._settings, centre, noise, self._whitening)
+            parts = rounds.run(histogram, {label: share for label, share in shares.items() if label.startswith(ROUND)})
             rule |= rounds.rule
-            loud = self._loud_means(rule)
-            if loud:
-                rule["loud means"] = loud
         else:
             parts = self._covariances(federation, quotes, norm, bounds, means, rule)
         federation.ask(messages.Finish())
@@ -127,7 +125,7 @@ class ReleaseCoordinator:
         if rest <= 0:
             raise InvalidParameter(f"histogram_share and mean_share leave nothing for moments: {setup}")
         if settings.method == "preconditioned":
-            rounds = rules.round_shares(rules.seen(settings, quotes), d, settings)
+            rounds = rules.round_shares(d, settings)
             return setup | {label: share * rest for label, share in rounds.items()}
         return setup | {COVARIANCE: rest}
 
@@ -183,12 +181,6 @@ class ReleaseCoordinator:
         own = max(noise) if self._settings.method != "preconditioned" else math.hypot(*(weights * noise))
         rule["mean noise sd"] = (own * units).tolist()
         return np.array([answer.values for answer in answers]) * units
-
-    def _loud_means(self, rule: dict[str, Any]) -> list[str]:
-        """Return the columns of whose scale the noise of the mean that was taken off is no small part."""
-        sds = rule.get("mean noise sd", [0.0] * len(self._columns))
-        found = zip(self._columns, sds, rule["scales"], strict=True)
-        return [column for column, sd, scale in found if sd > rules.LOUD_MEAN * scale]
 
     def _covariances(
         self,

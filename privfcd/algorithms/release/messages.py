@@ -98,20 +98,20 @@ class AskMoments:
     ----------
     label : str
         Of the plan.
-    row_norm : float, optional
-        Rows are clipped to this norm; without it, their directions are taken.
+    row_norm : float
+        Rows are clipped to this norm.
     linear : SparseMatrix, optional
         A by which rows are multiplied first.
     centre : tuple of float, optional
         What is taken off every row before that.
     differences : bool
-        Whether rows are differences of records; not with a row norm alone.
+        Whether rows are differences of records; not without `linear`.
     own_mean : bool
         Whether each party takes off the mean that it released itself, instead of `centre`.
     """
 
     label: str
-    row_norm: float | None
+    row_norm: float
     linear: SparseMatrix | None
     centre: tuple[float, ...] | None
     differences: bool = False
@@ -120,7 +120,7 @@ class AskMoments:
     def payload_bytes(self) -> int:
         """Return the size of the numbers."""
         size = 0 if self.linear is None else self.linear.payload_bytes()
-        return size + BYTES_A_FLOAT * ((self.row_norm is not None) + len(self.centre or ()))
+        return size + BYTES_A_FLOAT * (1 + len(self.centre or ()))
 
 
 @dataclass(frozen=True)

@@ -15,7 +15,7 @@ from privfcd.algorithms.charging import run_label
 from privfcd.algorithms.release import messages, rules
 from privfcd.algorithms.release.plan import COVARIANCE, HISTOGRAM, MEAN, TablePlan, affordable_mu, plan_tables
 from privfcd.algorithms.release.settings import ReleaseSettings
-from privfcd.data.directions import DirectionMoments, LinearMoments
+from privfcd.data.directions import LinearMoments
 from privfcd.data.histogram import OctaveHistogram
 from privfcd.data.private import Mechanism, PrivateTable
 from privfcd.data.queries import ClippedMean, Query, SecondMoments
@@ -138,15 +138,14 @@ class ReleaseParty:
         if message.linear is not None:
             message.linear.check(d, "the coordinator")
             linear = message.linear.dense()
+            rules.check_condition(linear, self.name)
         if message.own_mean:
             if self._own_mean is None:
                 raise PartyFailed(f"{self.name} was asked to take off its mean before it released one")
             message = replace(message, centre=self._own_mean)
-        if all(table.open for table in self._tables) and message.row_norm is not None and linear is None:
+        if all(table.open for table in self._tables) and linear is None:
             message = replace(message, row_norm=math.inf)
-        if message.row_norm is None:
-            query = DirectionMoments(np.eye(d) if linear is None else linear, message.centre, message.differences)
-        elif linear is None and message.differences:
+        if linear is None and message.differences:
             raise PartyFailed(f"{self.name} was asked for differences of records without a matrix to multiply them by")
         elif linear is None:
             query = SecondMoments(message.row_norm, message.centre)

@@ -41,41 +41,19 @@ TRUSTED = (
 SUMMING_PLACE = "the place that summed up the tables"
 
 
-_DOUBT = (
-    "the released second moments of {} do not agree with the released histograms of their sizes, or nearly all their values "
-    "are equal: the stated noise does not hold for them. Columns of few values (such as 0/1), with heavy tails or nearly "
-    "collinear are not what directions are solved for; method='covariance' assumes nothing about the values"
-)
-
-
-_LOUD_MEAN = (
-    "the mean that was taken off {} has noise of more than a tenth of the column's standard deviation: it stays in the "
-    "rows, and the stated noise of the moments leaves it out. Take off public values near the mean (centre), or, where a "
-    "record is replaced, look at differences of records (center=True, method='preconditioned')"
-)
-
-
-_SYMMETRIC = (
-    "Rounds looked at the records about a released mean, which takes columns to be symmetric about it: between independent "
-    "columns that are not, such as skewed or 0/1 ones, they see dependence. method='covariance' does not; nor do "
-    "differences of records, which need tables whose neighbours differ in a replaced record."
+_UNKNOWN = (
+    "Nothing is known of {} at this budget: the released variance is within its noise. Leave these columns out, or give a "
+    "larger budget"
 )
 
 
 class MomentsWarning(UserWarning):
-    """Released moments look wrong by more than their noise."""
-
-
-def doubts(rule: Mapping[str, Any]) -> list[str]:
-    """Return in words why moments of a release with this `rule` cannot be right by their stated noise; mostly nothing."""
-    words = (("doubtful", _DOUBT), ("loud means", _LOUD_MEAN))
-    return [text.format(", ".join(map(repr, rule[key]))) for key, text in words if rule.get(key)]
+    """Released moments say nothing of some columns."""
 
 
 def release_notes(rule: Mapping[str, Any]) -> list[str]:
-    """Return what who learns from a release with this `rule` should know: its `doubts`, and what it took for granted."""
-    about_a_mean = rule.get("method") == "preconditioned" and "mean noise sd" in rule
-    return [*doubts(rule), *([_SYMMETRIC] if about_a_mean else [])]
+    """Return what who learns from a release with this `rule` should know; mostly nothing."""
+    return [_UNKNOWN.format(", ".join(map(repr, rule["unknown"])))] if rule.get("unknown") else []
 
 
 @dataclass(frozen=True, eq=False)
@@ -116,7 +94,6 @@ def release_moments(
     center: bool | str | None = None,
     centre: Sequence[float] | None = None,
     sum: str = "per-party",
-    kind: str = "directions",
     shares: Sequence[float] | None = None,
     histogram_share: float | None = None,
     mean_share: float = 0.1,
@@ -149,15 +126,13 @@ def release_moments(
         `"preconditioned"` looks at differences of records for that, in which no mean appears
         and skewed columns are symmetric (see `privfcd.data.pairs`): a replaced record moves them twice as far, and no mean
         is paid for. `"exact"` and `"covariance"` take off a mean that each party releases first. Rounds of
-        tables whose neighbours lack a record, and `"mean"`, take off the mean of all parties, which is released. The noise
-        of a released mean stays in the rows. False takes means to be 0, and, for rounds, columns to be symmetric about it.
+        tables whose neighbours lack a record, and `"mean"`, take off the mean of all parties, which is released; its noise
+        is part of the moments' law. False takes means to be 0.
     centre : sequence of float, optional
         A public vector that is taken off instead.
     sum : str
         `"per-party"`: every party adds noise of its own. `"trusted"`: one noise on the sum over all tables, by a place
         that may see them all, such as one process that holds them; nothing is promised towards that place.
-    kind : str
-        What rounds release: `"directions"` of the rows, or rows `"clipped"` to 1.15 times their expected norm.
     shares : sequence of float, optional
         For `"preconditioned"`: each round's share of mu², after the histogram and the mean; chosen by a rule by default.
     histogram_share, mean_share : float, optional
@@ -200,7 +175,6 @@ def release_moments(
         center=center,
         centre=None if centre is None else _numbers("centre", centre),
         sum=sum,
-        kind=kind,
         shares=None if shares is None else _numbers("shares", shares),
         histogram_share=histogram_share,
         mean_share=mean_share,
@@ -214,7 +188,7 @@ def release_moments(
     outcome = coordinator.run(federation, coordinator.offer(federation))
     if not send and not opened:
         outcome.rule["row norm at each party"] = [party.facts.get("row_norm") for party in parties]
-    for words in doubts(outcome.rule):
+    for words in release_notes(outcome.rule):
         warn_when_paid(words, MomentsWarning)
     found = outcome.parts if send else tuple(party.kept for party in parties if party.kept is not None)
     parts = tuple(

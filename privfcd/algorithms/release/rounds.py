@@ -1,8 +1,8 @@
 """Rounds of second moments, each of rows that are multiplied by a matrix made from the rounds before.
 
-In round r the parties multiply their rows by a public A_r and release the second moments of the products, by direction or
-clipped in norm. For rows y with E yy' = G near the identity, up to a factor, the mean direction is
-E uu' = (I + d / (d + 2) (G - I)) / d to first order for spherical laws, which is solved for G.
+In round r the parties multiply their rows by a public A_r, shorten the products to a public norm, and release their second
+moments. The norm is chosen so that about as much is lost as there is noise, and what was lost is read from the released
+trace. The last two rounds are combined.
 """
 
 from __future__ import annotations
@@ -14,13 +14,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from privfcd.algorithms.release import messages, rules
-from privfcd.algorithms.release.combine import Combined, Round, combine, settled
+from privfcd.algorithms.release.clipping import kept_share, ratio_for
+from privfcd.algorithms.release.combine import Combined, Round, alone, combine
 from privfcd.algorithms.release.settings import ReleaseSettings
-from privfcd.algorithms.release.whitening import Whitening
+from privfcd.algorithms.release.whitening import NextRows, Whitening, next_rows
 from privfcd.algorithms.rounds import expect
+from privfcd.data.pairs import SHIFTS
 from privfcd.federation.protocol import Federation, SparseMatrix
-from privfcd.moments import Moments
-from privfcd.moments.octaves import column_scales, mostly_zeros
+from privfcd.moments import Moments, NoiseTerm
+from privfcd.moments.octaves import column_scales, mostly_zeros, nonzero_shares
 
 Array = NDArray[np.float64]
 
@@ -36,6 +38,8 @@ class Rounds:
     settings : ReleaseSettings
     centre : tuple of float, optional
         What is taken off every row; None where the settings say that rows are differences of records.
+    centre_noise : ndarray of shape (d,), optional
+        Standard deviations of the noise in the centre, where it is a released mean.
     whitening : Whitening
     """
 
@@ -46,109 +50,95 @@ class Rounds:
         columns: tuple[str, ...],
         settings: ReleaseSettings,
         centre: tuple[float, ...] | None,
+        centre_noise: Array | None,
         whitening: Whitening,
     ) -> None:
         self._federation = federation
         self._quotes = quotes
         self._columns = columns
-        self._settings = settings
         self._centre = centre
+        self._centre_noise = centre_noise
         self._whitening = whitening
         self._weights = rules.pooled_weights(quotes)
         self._rows = sum(quote.n_rows for quote in quotes)
         self._differences = rules.takes_differences(settings, quotes)
+        self._seen = rules.seen(settings, quotes)
         self.rule: dict[str, Any] = {}
 
-    def run(self, histogram: messages.Numbers, labels: list[str]) -> tuple[Moments, ...]:
-        """Do a round for each of `labels`, and return each party's moments."""
+    def run(self, histogram: messages.Numbers, shares: dict[str, float]) -> tuple[Moments, ...]:
+        """Do a round for each label of `shares`, whose values are shares of mu², and return each party's moments."""
         d = len(self._columns)
-        found = column_scales(histogram.values[:d], histogram.noise_sd)
+        scales = column_scales(histogram.values[:d], histogram.noise_sd)
         empty = mostly_zeros(histogram.values[:d], histogram.noise_sd)
         if not empty.all():
-            found[empty] = np.median(found[~empty])  # any size is a guess; one like the others' does no harm to them
-        units = rules.units(found)
-        scales, apart = found / units, bool((units != 1).any())
-        guess, linear = np.diag(scales**2), np.diag(scales**-rules.FIRST_POWER)
+            scales[empty] = np.median(scales[~empty])  # any size is a guess; one like the others' does no harm to them
+        units = rules.units(scales)
+        filled = nonzero_shares(histogram.values[:d], histogram.noise_sd)
+        filled[empty] = max(histogram.noise_sd, 1e-3)
+        extra = (scales / units) ** 2 * np.maximum(rules.FEW / (filled * d) - 1, 0.0)
+        rows = NextRows(np.diag(1 / np.sqrt((scales / units) ** 2 + extra)), float(d), max(d / 3, 1.0), 0.0)
         done: list[Round] = []
-        notes = []
-        for label in labels:
-            done.append(self._round(label, linear, units))
-            if len(done) == 1:
-                guess = settled(done, self._weights, guess, rules.SETTLING, rules.SETTLING_SDS)
-            for _ in range(rules.REFITS):
-                combined = self._combined(done, guess, rules.FAR) if apart else combine(done, self._weights, guess)
-                structure = self._whitening(combined.moments(self._weights, self._rows, self._columns))
-                if apart:
-                    structure = structure.capped(rules.MOST_RESIDUAL * scales**2)
-                guess, linear = structure.covariance, structure.whitening
-            notes.append(
-                {
-                    "noise": math.hypot(*(self._weights * done[-1].scales)),
-                    "weights": int(np.count_nonzero(structure.weights)),
+        notes: list[dict[str, Any]] = []
+        for label, share in shares.items():
+            if done:
+                known = self._moments(self._combined(done))
+                structure = self._whitening(known)
+                rows = next_rows(known, structure, extra)
+                notes[-1] |= {
+                    "structure's weights": int(np.count_nonzero(structure.weights)),
+                    "kept of what it does not explain": rows.unexplained,
                 }
-            )
-        combined = self._combined(done, guess, rules.FAR if apart else math.inf)
-        factor = self._factor(combined, scales)
-        self.rule = {"kind": self._settings.kind, "scales": found.tolist(), "rounds": notes, "factor": factor}
-        if apart:
+            made, note = self._round(label, share, rows, units)
+            done.append(made)
+            notes.append(note)
+        combined = self._combined(done)
+        self.rule = {"scales": scales.tolist(), "rounds": notes}
+        if (units != 1).any():
             self.rule["units"] = units.tolist()
-        doubtful = empty | self._doubtful(combined, scales, factor, histogram.noise_sd)
-        if doubtful.any():
-            self.rule["doubtful"] = [self._columns[j] for j in np.flatnonzero(doubtful)]
-        mean = None if self._centre is None else np.array(self._centre)
-        root = math.sqrt(factor) * np.diag(units)
-        answers = []
-        for weights, quote in zip(np.eye(len(self._quotes)), self._quotes, strict=True):
-            part = combined.moments(weights, quote.n_rows, self._columns).carried(root)
-            answers.append(
-                Moments(part.matrix, part.rows, part.columns, part.noise, mean, differences=self._differences)
-            )
-        return tuple(answers)
+        return self._answers(combined, units, empty)
 
-    def _round(self, label: str, linear: Array, units: Array) -> Round:
-        """Ask for a round of x / units times `linear`."""
+    def _round(self, label: str, share: float, rows: NextRows, units: Array) -> tuple[Round, dict[str, Any]]:
+        """Ask for a round of x / units times A."""
         d = len(self._columns)
-        clipped = self._settings.kind == "clipped"
-        norm = rules.CLIP_FACTOR * math.sqrt(d) if clipped else None
-        matrix = SparseMatrix.of(linear / units[:, None])
+        lost = min(rules.MOST_LOST, rules.LOST_NOISES * rules.white_noise(self._seen, d) / math.sqrt(share))
+        norm = math.sqrt(ratio_for(rows.freedom, lost) * rows.total)
+        matrix = SparseMatrix.of(rows.linear / units[:, None])
         ask = messages.AskMoments(label, norm, matrix, self._centre, self._differences)
         answers = expect(self._federation, ask, messages.Matrix)
         parts = np.array([a.dense(d, name) for name, a in zip(self._federation.names, answers, strict=True)])
         scales = np.array([answer.scale for answer in answers])
-        part = 1.0 if clipped else rules.part_with_directions(parts, scales, self._weights)
-        return Round(linear, parts / part, scales / part, not clipped)
+        trace = float(self._weights @ np.trace(parts, axis1=1, axis2=2))
+        kept = kept_share(rows.freedom, norm**2, trace)
+        # beyond what was meant to be lost, what is lost in some directions more than in others is an error of its own
+        excess = max(0.0, 1 - kept - lost) * max(trace, 0.0) / d
+        noise = math.hypot(*(self._weights * scales))
+        if excess > 0 and noise > 0:
+            scales = scales * (math.hypot(noise, excess) / noise)
+        return Round(rows.linear, parts / kept, scales / kept), {"noise": noise, "norm": norm, "kept": kept}
 
-    def _combined(self, done: list[Round], guess: Array, far: float) -> Combined:
-        """Return the rounds solved near `guess`, or nearer to what they say where variances are a factor `far` from it.
+    def _combined(self, done: list[Round]) -> Combined:
+        return alone(done[0]) if len(done) == 1 else combine(done[-2], done[-1], self._weights)
 
-        Solving is linear around the guess: a variance that is far below its guess comes out below 0, which no factor allows.
-        """
-        combined = combine(done, self._weights, guess)
-        white = combined.whitened(self._weights, self._rows, self._columns)
-        noise = 0.0 if white.noise_sd is None else np.diag(white.noise_sd)
-        expected, said = ((done[-1].linear.T @ guess) * done[-1].linear.T).sum(axis=1), np.diag(white.matrix)
-        away = (said * far < expected) | (said > expected * far) | (said < 0)
-        if (away & (np.abs(said - np.where(said < 0, 0.0, expected)) > rules.SETTLING_SDS * noise)).any():
-            guess = settled(done, self._weights, guess, rules.SETTLING, rules.SETTLING_SDS)
-            combined = combine(done, self._weights, guess)
-        return combined
+    def _moments(self, combined: Combined) -> Moments:
+        return combined.moments(self._weights, self._rows, self._columns)
 
-    def _doubtful(self, combined: Combined, scales: Array, factor: float, noise_sd: float) -> NDArray[np.bool_]:
-        """Return of which columns the second moments and whose octaves, released both, do not agree."""
-        moments = combined.moments(self._weights, self._rows, self._columns)
-        said, expected = np.diag(moments.matrix), scales**2 / factor
-        noise = 0.0 if moments.noise_sd is None else np.diag(moments.noise_sd)
-        most = rules.DISAGREE * math.exp(rules.DISAGREE_SDS * rules.SCALE_NOISE * noise_sd)
-        apart = (said * most < expected) | (said > expected * most)
-        sure = np.abs(said - expected) > rules.DISAGREE_SDS * noise
-        return np.asarray(apart & sure)
-
-    def _factor(self, combined: Combined, scales: Array) -> float:
-        """Return what brings the moments to the columns' scales, by the median over the columns."""
-        moments = combined.moments(self._weights, self._rows, self._columns)
-        diagonal = np.diag(moments.matrix)
-        noise = np.zeros(len(diagonal)) if moments.noise_sd is None else np.diag(moments.noise_sd)
-        known = diagonal > np.minimum(2 * noise, np.max(diagonal))
-        if self._settings.kind == "clipped" or not known.any():
-            return 1.0
-        return float(np.exp(np.median(np.log(scales[known] ** 2 / diagonal[known]))))
+    def _answers(self, combined: Combined, units: Array, empty: NDArray[np.bool_]) -> tuple[Moments, ...]:
+        """Return each party's moments in the columns' units, with all that their noise comes from."""
+        pooled = self._moments(combined).carried(np.diag(units))
+        unknown = rules.unknown(pooled) | empty
+        if unknown.any():
+            self.rule["unknown"] = [self._columns[j] for j in np.flatnonzero(unknown)]
+        mean = None if self._centre is None else np.array(self._centre)
+        root = rules.root(pooled) if self._differences else None
+        answers = []
+        for weights, quote in zip(np.eye(len(self._quotes)), self._quotes, strict=True):
+            part = combined.moments(weights, quote.n_rows, self._columns).carried(np.diag(units))
+            matrix, noise = part.matrix, part.noise
+            if root is not None and noise:
+                noise += (NoiseTerm(1 / math.sqrt(SHIFTS * quote.n_rows), root),)
+            if self._centre_noise is not None and self._centre_noise.any():
+                matrix = matrix - np.diag(self._centre_noise**2)
+                common = math.sqrt(2 / float((self._weights**2).sum()))  # it is the same for all parties
+                noise += (NoiseTerm(common, np.diag(self._centre_noise)),)
+            answers.append(Moments(matrix, part.rows, part.columns, noise, mean, differences=self._differences))
+        return tuple(answers)

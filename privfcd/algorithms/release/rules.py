@@ -13,7 +13,8 @@ from privfcd.algorithms.release.messages import Quote
 from privfcd.algorithms.release.plan import round_label
 from privfcd.algorithms.release.settings import ReleaseSettings
 from privfcd.data.pairs import MOVED
-from privfcd.errors import BudgetExceeded
+from privfcd.errors import BudgetExceeded, PartyFailed
+from privfcd.moments import Moments
 from privfcd.moments.octaves import largest_noise, mostly_zeros, upper_bounds
 
 Array = NDArray[np.float64]
@@ -27,43 +28,24 @@ HISTOGRAM_SHARES = (0.01, 0.08)
 MOST_HISTOGRAM = 0.25
 """Largest share where they cannot; twice as much for differences of records, whose histogram is the only one."""
 
-FIRST_POWER = 0.75
-"""Columns are divided by their scale to this power before the first round: between raw and standardised."""
-
 OTHER_UNITS = 32.0
 """Released scales of columns that differ by more than this factor are taken to be of columns in different units."""
 
-CLIP_FACTOR = 1.15
-"""Rows are clipped at this many times sqrt(d), their norm's root mean square when they are white."""
+MOST_LOST, LOST_NOISES = 0.1, 2.0
+"""Share of the rows' trace that clipping may lose: so many times the noise of an entry of white moments, at most the first."""
 
-MOST_RESIDUAL = 2.0
-"""In different units: a residual variance is at most this many times the column's own, which octaves say roughly."""
+FEW = 2.0
+"""Columns that are not 0 in less than this share of the rows, divided by d, are made smaller than the others: else their few
+rows would be the ones that are clipped."""
 
-FAR = 4.0
-"""In different units: a variance is solved again that is this factor away from the guess near which it was solved."""
+MOST_CONDITION = 1e6
+"""A party answers no round whose matrix has a larger condition number, with rows brought to length 1."""
 
-REFITS = 2
-"""Searches after each round: the second one on moments that were solved near what the first one found."""
+UNKNOWN_SDS = 2.0
+"""A variance within so many standard deviations of its noise is not known."""
 
-SETTLING, SETTLING_SDS = 8, 2.0
-
-DISAGREE, DISAGREE_SDS = 2.0, 3.0
-"""A second moment is doubtful that differs from the square of its column's scale by this factor, and by so much noise."""
-
-SCALE_NOISE = 5.0
-"""Standard deviation of the logarithm of a squared scale for noise of 1 in each share of its histogram."""
-
-NOISE_SDS = 3.0
-"""So many standard deviations of noise away from 1 a trace of directions says that rows of zeros are among them."""
-
-LOUD_MEAN = 0.1
-"""Noise of a mean that is taken off, in standard deviations of its column, from which on moments are not what they say."""
-
-LOUD = 0.05
-"""Noise of a direction round at all of mu, in entries of white second moments, from which on fewer rounds do better."""
-
-QUIET_SHARES, LOUD_SHARES = (0.3, 0.25, 0.25, 0.2), (0.6, 0.25, 0.15)
-"""What each round gets of the mu² that is left for rounds. In loud noise the first round has to find the structure alone."""
+SHARES, LARGE_SHARES, LARGE = (0.1, 0.2, 0.7), (0.15, 0.2, 0.25, 0.4), 50
+"""What each round gets of the mu² that is left for rounds; the second from `LARGE` columns on, which whiten more slowly."""
 
 
 def pooled_weights(quotes: Sequence[Quote]) -> Array:
@@ -75,7 +57,7 @@ def pooled_weights(quotes: Sequence[Quote]) -> Array:
 def units(scales: Array) -> Array:
     """Return what columns are divided by before all rounds: 1, or powers of 2 near scales that differ by `OTHER_UNITS`.
 
-    Within that factor, scales are what equal error variances leave in a graph, and tell rounds where it begins.
+    Within that factor, scales are what equal error variances leave in a graph, and the structure may use them.
     """
     if scales.max() <= OTHER_UNITS * scales.min():
         return np.ones(len(scales))
@@ -107,23 +89,37 @@ def seen(settings: ReleaseSettings, quotes: Sequence[Quote]) -> list[Quote]:
     return [replace(quote, mu=quote.mu / factor) for quote in quotes]
 
 
-def part_with_directions(parts: Array, scales: Array, weights: Array) -> float:
-    """Return which part of the rows have a direction, from the released trace of the mean of uu'; 1 up to its noise.
+def unknown(moments: Moments) -> NDArray[np.bool_]:
+    """Return of which columns no variance is known: it is within its noise, shape (d,)."""
+    noise = 0.0 if moments.noise_sd is None else np.diag(moments.noise_sd)
+    return np.asarray(np.diag(moments.matrix) <= UNKNOWN_SDS * noise)
 
-    A row of zeros, such as the difference of two equal records, counts as u = 0, and would be solved for as if it were short
-    in all directions at once.
 
-    Parameters
-    ----------
-    parts : ndarray of shape (P, d, d)
-        Each party's released mean.
-    scales : ndarray of shape (P,)
-        Of its noise, on the diagonal.
-    weights : ndarray of shape (P,)
+def root(moments: Moments) -> Array:
+    """Return L with LL' the second moments, made positive semidefinite, shape (d, d)."""
+    values, vectors = np.linalg.eigh(moments.matrix)
+    return np.asarray(vectors * np.sqrt(np.maximum(values, 0.0)))
+
+
+def check_condition(linear: Array, name: str) -> None:
+    """Refuse a matrix for a round whose inverse would blow up what it releases, or that is not invertible.
+
+    Columns may be in any units, so that its rows are compared by their directions: no round needs a condition number near
+    `MOST_CONDITION`, since a matrix stretches no direction beyond the noise of what was released before.
+
+    Raises
+    ------
+    PartyFailed
+        Nothing was read.
     """
-    noise = NOISE_SDS * math.hypot(*(weights * scales)) * math.sqrt(parts.shape[1])
-    found = float(weights @ np.trace(parts, axis1=1, axis2=2))
-    return 1.0 if 1 - found <= noise else max(found, noise)
+    with np.errstate(over="ignore", invalid="ignore"):
+        lengths = np.linalg.norm(linear, axis=1, keepdims=True)
+        even = linear / lengths if (lengths > 0).all() and np.isfinite(lengths).all() else np.full((1, 1), np.nan)
+    if not np.isfinite(even).all() or not np.linalg.cond(even) <= MOST_CONDITION:
+        raise PartyFailed(
+            f"{name} was sent a matrix for a round that is not well conditioned: entries must be finite, and the condition "
+            f"number at most {MOST_CONDITION:g} once all rows have length 1"
+        )
 
 
 def histogram_share(quotes: Sequence[Quote], d: int, most: float = MOST_HISTOGRAM) -> float:
@@ -211,14 +207,14 @@ def norm_of(bounds: Array, centre: Sequence[float] | None) -> float:
     return float(np.linalg.norm(bounds + shift)) * (1 + 1e-12)
 
 
-def round_shares(quotes: Sequence[Quote], d: int, settings: ReleaseSettings) -> dict[str, float]:
-    """Return each round's share of what is left of mu²: as asked for, or by how loud one round of all of it would be."""
+def round_shares(d: int, settings: ReleaseSettings) -> dict[str, float]:
+    """Return each round's share of what is left of mu²: as asked for, or by the number of columns."""
     shares = settings.shares
     if shares is None:
-        shares = LOUD_SHARES if white_noise(quotes, d) >= LOUD else QUIET_SHARES
+        shares = LARGE_SHARES if d >= LARGE else SHARES
     return {round_label(number): share for number, share in enumerate(shares, start=1)}
 
 
 def white_noise(quotes: Sequence[Quote], d: int) -> float:
-    """Return the noise's sd off the diagonal of white second moments after one round of directions at all of mu."""
-    return (d + 2) * pooled_noise(quotes, math.sqrt(moved(quotes) / 2))
+    """Return the noise's sd off the diagonal of white second moments after one round at all of mu, clipped at norm² d."""
+    return d * pooled_noise(quotes, math.sqrt(moved(quotes) / 2))

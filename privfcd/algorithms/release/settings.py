@@ -10,7 +10,6 @@ from privfcd.errors import InvalidParameter
 
 METHODS = ("exact", "covariance", "preconditioned")
 SUMS = ("per-party", "trusted")
-ROUND_KINDS = ("directions", "clipped")
 MEAN = "mean"
 """For `center`: take off a mean that is paid for, where differences of records would do without."""
 
@@ -27,13 +26,12 @@ class ReleaseSettings:
     center: bool | str = False
     centre: tuple[float, ...] | None = None
     sum: str = "per-party"
-    kind: str = "directions"
     shares: tuple[float, ...] | None = None
     histogram_share: float | None = None
     mean_share: float = 0.1
 
     def __post_init__(self) -> None:
-        for name, accepted in (("method", METHODS), ("sum", SUMS), ("kind", ROUND_KINDS)):
+        for name, accepted in (("method", METHODS), ("sum", SUMS)):
             if getattr(self, name) not in accepted:
                 raise checks.refuse(name, getattr(self, name), "one of " + ", ".join(accepted))
         if not isinstance(self.send, bool):

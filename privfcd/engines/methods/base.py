@@ -73,9 +73,7 @@ def estimator_of(kind: type[Estimator], study: Study, without: tuple[str, ...] =
     return kind(**given)
 
 
-def release_settings(
-    study: Study, estimator: type[Estimator], *, send: bool, kind: str = "directions"
-) -> ReleaseSettings:
+def release_settings(study: Study, estimator: type[Estimator], *, send: bool) -> ReleaseSettings:
     """Return the settings of the release that a study on moments begins with, chosen as the estimator does for tables."""
     given = study.parameters
     method = given.get("release", "auto")
@@ -92,7 +90,6 @@ def release_settings(
         delta=study.delta,
         row_norm=row_norm,
         center=centred(study, estimator),
-        kind=kind if method == "preconditioned" else "directions",
     )
 
 

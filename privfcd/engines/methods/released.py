@@ -34,8 +34,6 @@ class Released:
         Its parameters are the estimator's, and `release`, `center` and `row_norm` of the release.
     estimator : type
         Of `privfcd.algorithms`.
-    kind : str
-        What rounds release, see `release_moments`.
 
     Raises
     ------
@@ -46,10 +44,10 @@ class Released:
     charging = (messages.Charge,)
     ending = (messages.Finish,)
 
-    def __init__(self, study: Study, estimator: type[Estimator], kind: str = "directions") -> None:
+    def __init__(self, study: Study, estimator: type[Estimator]) -> None:
         self._study = study
         self._model: Any = estimator_of(estimator, study, without=OPTIONS)
-        self._settings = release_settings(study, estimator, send=True, kind=kind)
+        self._settings = release_settings(study, estimator, send=True)
         # parameters are checked by fitting, which comes after the charge: so once before, to nothing
         d = len(study.columns)
         nothing = Moments(np.eye(d), 1000 + 2 * d, study.columns)

@@ -219,7 +219,7 @@ def test_a_coordinator_cannot_raise_what_was_agreed(place: Place) -> None:
     assert ask(4, release.Charge()).kind == "changed"
     assert ask(3, release.AskMean((1.0,) * 5)).kind == "changed"
     assert ask(9, release.AskMean((1.0,) * 5)).kind == "behind"
-    assert ask(4, release.AskMoments("second moments, round 1", None, None, None)).kind == "protocol"
+    assert ask(4, release.AskMoments("second moments, round 1", 1.0, None, None)).kind == "protocol"
     assert place.spent(study, "north") <= EPSILON
 
 
@@ -258,7 +258,7 @@ def forged(answer: bytes, message: Any, codec: Any) -> bytes:
         (1, release.Finish(), "where Quote was expected"),
         (4, release.Numbers(np.full(5 * 81, 3.0), 0.01), "beyond 1 by more"),
         (4, release.Numbers(np.zeros(5 * 81), 0.0), "beyond 1 by more"),
-        (5, release.Matrix(5, np.full(15, 1e6), 1.0), "beyond 1 by more"),
+        (5, release.Matrix(5, np.full(15, 1e6), 1.0), "by more than any noise"),
         (5, release.Numbers(np.zeros(3), 0.5), "where Matrix was expected"),
         (5, release.Matrix(3, np.zeros(6), 1.0), "malformed"),
     ],

@@ -69,7 +69,7 @@ def test_every_kind_of_message_comes_back_as_it_was() -> None:
         release.Quote(7, math.inf, True, None),
         release.Quote(7, 0.3, False, (1.0, 2.0)),
         release.Plan((("mean", 0.25), ("second moments", 0.75))),
-        release.AskMoments("round 1", None, matrix, (0.1, 0.2)),
+        release.AskMoments("round 1", 3.0, matrix, (0.1, 0.2)),
         release.AskMoments("round 1", 2.0, None, None),
         release.Matrix.of(np.eye(3) / 3, 0.125),
         fed_bnsl.Round(1, None),

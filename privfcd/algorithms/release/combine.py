@@ -2,8 +2,8 @@
 
 Round r released M_r = A_r' S A_r + E_r. The noise E_r of the analytic Gaussian mechanism is isotropic in the Frobenius
 norm: independent entries, standard deviation s_r on the diagonal and s_r / sqrt(2) off it. So the most likely S is the least
-of sum_r |M_r - A_r' S A_r|² / s_r². Let A_1^-1 A_2 = U D V' (singular values), T = A_1^-T U. Then T'A_1 = U' and T'A_2 = D V',
-and for S = T Z T' the rounds are
+of sum_r |M_r - A_r' S A_r|² / s_r². Let A_1^-1 A_2 = U D V' (singular values), T = A_1^-T U. Then T'A_1 = U',
+T'A_2 = D V', and for S = T Z T' the rounds are
 
     U' M_1 U = Z + U' E_1 U,        V' M_2 V = D Z D + V' E_2 V,
 

@@ -32,7 +32,7 @@ OTHER_UNITS = 32.0
 """Released scales of columns that differ by more than this factor are taken to be of columns in different units."""
 
 MOST_LOST, LOST_NOISES = 0.1, 2.0
-"""Share of the rows' trace that clipping may lose: so many times the noise of an entry of white moments, at most the first."""
+"""Share of the rows' trace that clipping may lose: so many times the noise of an entry, at most the first."""
 
 FEW = 2.0
 """Columns that are not 0 in less than this share of the rows, divided by d, are made smaller than the others: else their few

@@ -109,9 +109,9 @@ def next_rows(moments: Moments, structure: Structure, extra: Array) -> NextRows:
     """Return the matrix of the next round.
 
     In the structure's coordinates the moments W should be the identity. What they are beyond it, R = W - I, has noise of
-    known standard deviations. Entries that stand out of it are kept; the others are multiplied by one factor, 1 - 1 / m with m
-    the mean square of R in units of its noise (James and Stein 1961), which is near 0 where the structure fits. Of the sum's
-    eigenvalues none is taken to be smaller than the noise of the moments in its direction.
+    known standard deviations. Entries that stand out of it are kept; the others are multiplied by one factor, 1 - 1 / m
+    with m the mean square of R in units of its noise (James and Stein 1961), which is near 0 where the structure fits.
+    Of the sum's eigenvalues none is taken to be smaller than the noise of the moments in its direction.
 
     Parameters
     ----------

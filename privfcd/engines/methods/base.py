@@ -117,8 +117,7 @@ def check_answer(study: Study, question: object, answer: object) -> None:
     if isinstance(answer, release_messages.Numbers):  # shares, or means in units of the bounds
         _within(answer.values, 1.0, answer.noise_sd)
     if isinstance(answer, release_messages.Matrix) and isinstance(question, release_messages.AskMoments):
-        norm = 1.0 if question.row_norm is None else question.row_norm
-        _within(answer.upper, norm**2, answer.scale)
+        _within(answer.upper, question.row_norm**2, answer.scale)
 
 
 def _within(values: NDArray[np.float64], most: float, noise: float) -> None:

@@ -97,7 +97,7 @@ def cells(combinations: int, seed: int) -> list[Cell]:
 
 def simulate(cell: Cell, seed: int) -> tuple[Array, list[Array]]:
     """Return the weights and the parties' rows."""
-    from privfcd.data.simulate import linear_gaussian
+    from privfcd.datasets.simulate import linear_gaussian
 
     rng = np.random.default_rng([seed, 18])
     rows = max(50, min(cell.rows, MOST_NUMBERS // (cell.d * cell.parties)))

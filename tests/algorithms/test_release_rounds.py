@@ -54,15 +54,15 @@ def rounds(rng: np.random.Generator | None) -> list[Round]:
 
 
 def test_the_law_of_combined_rounds_is_exact() -> None:
-    """Variances of entries and of a form, over 2000 draws that know a standard deviation to 1.6 percent."""
+    """Variances of entries and of a form, over 600 draws that know a standard deviation to 3 percent."""
     rng, weights, form = np.random.default_rng(2), np.array([0.3, 0.7]), np.ones((4, 4))
     for of in (lambda made: alone(made[0]), lambda made: combine(*made, weights)):
         stated = of(rounds(None)).moments(weights, 100, NAMES)
         np.testing.assert_allclose(stated.matrix, TRUTH, rtol=1e-9, atol=1e-9)
-        draws = np.array([of(rounds(rng)).moments(weights, 100, NAMES).matrix for _ in range(2000)])
-        np.testing.assert_allclose(draws.std(axis=0), stated.noise_sd, rtol=0.08)
+        draws = np.array([of(rounds(rng)).moments(weights, 100, NAMES).matrix for _ in range(600)])
+        np.testing.assert_allclose(draws.std(axis=0), stated.noise_sd, rtol=0.13)
         assert (draws * form).sum(axis=(1, 2)).std() == pytest.approx(
-            math.sqrt(stated.form_noise_variance(form)), rel=0.08
+            math.sqrt(stated.form_noise_variance(form)), rel=0.13
         )
 
 
@@ -155,11 +155,11 @@ def rows_of(kind: str, seed: int) -> np.ndarray:
 
 
 @pytest.mark.parametrize("kind", ["raw", "standardised", "sds", "sds standardised", "units", "means standardised"])
-@pytest.mark.parametrize("relation", [REPLACE_ONE, ADD_OR_REMOVE_ONE])
-def test_the_stated_noise_is_that_of_whole_releases(kind: str, relation: object) -> None:
-    """Means taken off; 12 releases of 21 entries, whose root mean square lies well within the limits, and no gross error."""
+def test_the_stated_noise_is_that_of_whole_releases(kind: str) -> None:
+    """Means taken off; 9 releases of 21 entries, whose root mean square lies well within the limits, and no gross error."""
     squares = []
-    for seed in range(12):
+    for seed in range(9):
+        relation = ADD_OR_REMOVE_ONE if seed % 2 and "means" not in kind else REPLACE_ONE
         rows = rows_of(kind, seed)
         tables = [
             PrivateTable(
@@ -167,10 +167,10 @@ def test_the_stated_noise_is_that_of_whole_releases(kind: str, relation: object)
                 name=f"p{k}",
                 budget=Budget((1.0, 3.0, 10.0)[seed % 3], 2.5e-7),
                 noise=SimulatedNoise(seed),
-                relation=relation,  # type: ignore[arg-type]
+                relation=relation,
                 declared_rows=len(part) if relation is ADD_OR_REMOVE_ONE else None,
             )
-            for k, part in enumerate(np.split(rows, 5))
+            for k, part in enumerate(np.split(rows, 2))
         ]
         found = release_moments(tables, center=True).moments
         exact = np.cov(rows.T, bias=True)
@@ -185,7 +185,7 @@ def test_the_stated_noise_is_that_of_whole_releases(kind: str, relation: object)
 def test_the_law_of_differences_states_what_their_pairs_add() -> None:
     """With next to no noise, errors against the exact covariance are those of the pairs."""
     squares = []
-    for seed in range(10):
+    for seed in range(8):
         rows = np.random.default_rng(seed).exponential(size=(2000, 3)) @ np.array([[1, 1, 0], [0, 1, 0], [0, 0, 3.0]])
         table = PrivateTable(rows, name="p", budget=Budget(1e4, 1e-6), noise=SimulatedNoise(seed))
         found = release_moments([table], center=True, histogram_share=1e-5).moments

@@ -19,6 +19,7 @@ from privfcd.algorithms.release.combine import Combined, Round, alone, combine
 from privfcd.algorithms.release.settings import ReleaseSettings
 from privfcd.algorithms.release.whitening import NextRows, Whitening, next_rows
 from privfcd.algorithms.rounds import expect
+from privfcd.data.directions import linear_on_grid
 from privfcd.data.pairs import SHIFTS
 from privfcd.federation.protocol import Federation, SparseMatrix
 from privfcd.moments import Moments, NoiseTerm
@@ -102,8 +103,8 @@ class Rounds:
         d = len(self._columns)
         lost = min(rules.MOST_LOST, rules.LOST_NOISES * rules.white_noise(self._seen, d) / math.sqrt(share))
         norm = math.sqrt(ratio_for(rows.freedom, lost) * rows.total)
-        matrix = SparseMatrix.of(rows.linear / units[:, None])
-        ask = messages.AskMoments(label, norm, matrix, self._centre, self._differences)
+        sent = linear_on_grid(rows.linear / units[:, None])  # what is released is the law under the rounded matrix
+        ask = messages.AskMoments(label, norm, SparseMatrix.of(sent), self._centre, self._differences)
         answers = expect(self._federation, ask, messages.Matrix)
         parts = np.array([a.dense(d, name) for name, a in zip(self._federation.names, answers, strict=True)])
         scales = np.array([answer.scale for answer in answers])
@@ -114,7 +115,7 @@ class Rounds:
         noise = math.hypot(*(self._weights * scales))
         if excess > 0 and noise > 0:
             scales = scales * (math.hypot(noise, excess) / noise)
-        return Round(rows.linear, parts / kept, scales / kept), {"noise": noise, "norm": norm, "kept": kept}
+        return Round(sent * units[:, None], parts / kept, scales / kept), {"noise": noise, "norm": norm, "kept": kept}
 
     def _combined(self, done: list[Round]) -> Combined:
         return alone(done[0]) if len(done) == 1 else combine(done[-2], done[-1], self._weights)

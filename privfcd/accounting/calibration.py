@@ -61,7 +61,7 @@ class NoisePlan:
     accountant : str
         Who says so.
     method : str
-        For the tight accountant, by which of its bounds: `"gaussian"`, `"grid"`, `"zcdp"` or `"pure"` (see
+        For the tight accountant, by which of its bounds: `"gaussian"`, `"grid"`, `"basic"`, `"zcdp"` or `"pure"` (see
         `TightAccountant`); otherwise the accountant's name.
     """
 

@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from functools import lru_cache
 
 import numpy as np
 from dp_accounting import DpEvent, GaussianDpEvent, LaplaceDpEvent, NonPrivateDpEvent, ZCDpEvent
@@ -18,30 +19,24 @@ from dp_accounting.dp_event import DiscreteLaplaceDpEvent, RandomizedResponseDpE
 from privfcd import checks
 from privfcd.accounting.accountants import pure_cost, sum_up, zcdp_cost
 from privfcd.accounting.conversions import pure_rho
-from privfcd.accounting.curves import (
-    EPS,
-    Curve,
-    discrete_laplace_curve,
-    gaussian_values,
-    laplace_curve,
-    power,
-    product,
-    response_curve,
-)
+from privfcd.accounting.curves import EPS, Curve, gaussian_values
 from privfcd.accounting.domination import ALLOWANCE, chained_variance, equal_variance
 from privfcd.accounting.events import BoundedRangeDpEvent, EpsilonDeltaDpEvent
+from privfcd.accounting.lattice import Lattice, Law, common_step
+from privfcd.accounting.pairs import buckets_law, discrete_laplace_law, laplace_law, law_of_curve, response_law
 from privfcd.accounting.selections import LARGEST_ETA, selection_curve
 
 GRID_LIMIT = 512
 """Groups of more selections than this enter as Gaussians: their curves would take long and gain little."""
 
-_PURE_LIMIT = 2**12
-"""The same for releases whose law is fixed, which compose by repeated squaring."""
+_PURE_LIMIT = 2**17
+"""The same for releases whose law is fixed, which compose by transforms."""
 
 _GROUPS = 32
-"""Up to so many unequal groups are treated one by one; beyond, ranges are raised to common ones first."""
-_NODES = 2048
-_LONGEST = 2**14
+"""Up to so many unequal groups of selections are treated one by one; beyond, ranges are raised to common ones first."""
+_CERTIFIED = 8
+"""The same where each group is compared with a Gaussian; beyond, one closed form for all is nearly as good."""
+_LONGEST = 2**20
 _LEAST = 1e-100
 """Smaller ranges, variances and rhos are raised to this, so that nothing underflows."""
 _BIN = 16
@@ -58,27 +53,32 @@ class PureRelease:
     epsilon : float
         Above 0.
     law : str
-        `"laplace"`, `"discrete"`, `"response"` (randomised response, or any law of this epsilon), or `"bounded"`
-        (a law that is known to be better than that, but is charged like it).
-    sensitivity : int
-        Of the discrete law.
+        `"laplace"`, `"discrete"`, `"buckets"`, `"response"` (randomised response, or any law of this epsilon), or
+        `"bounded"` (a law that is known to be better than that, but is charged like it).
+    parameter : float
+        Of randomised response over buckets: the share of answers that are noise.
+    size : int
+        Sensitivity of the discrete law, or number of buckets.
     """
 
     epsilon: float
     law: str
-    sensitivity: int = 1
+    parameter: float = 0.0
+    size: int = 1
 
-    def curve(self, count: int, reach: float) -> Curve:
-        """Return the curve of `count` releases up to the epsilon `reach`."""
+    def on_grid(self, count: int, step: float) -> Law:
+        """Return the law of one release, of which there are `count`, on a grid that does not matter beside `step`."""
         match self.law:
             case "laplace":
-                # The atoms at ±epsilon lie on nodes; what is between matters less the smaller epsilon is
-                base = laplace_curve(self.epsilon, 32 if count <= 16 else 8 if count <= 128 else 4)
-            case "discrete" if reach * self.sensitivity <= _LONGEST * self.epsilon:
-                base = discrete_laplace_curve(self.epsilon / self.sensitivity, self.sensitivity)
-            case _:
-                base = response_curve(self.epsilon)
-        return power(base, count, max(1, math.ceil(reach / base.step)))
+                # powers of two, so that grids are nested; of more releases the grid may be coarser
+                most = 2.0**13 / math.sqrt(count)
+                cells = 2 ** math.floor(math.log2(min(max(most, 64.0), max(64.0, 4 * self.epsilon / step))))
+                return laplace_law(self.epsilon, cells)
+            case "discrete":
+                return discrete_laplace_law(self.epsilon / self.size, self.size)
+            case "buckets":
+                return buckets_law(self.epsilon, self.parameter, self.size)
+        return response_law(self.epsilon)
 
 
 @dataclass(frozen=True)
@@ -99,6 +99,8 @@ class Composition:
         The chance that some release has no privacy at all.
     pure_epsilon : float
         Sum of the pure epsilons; inf where some release has none.
+    others_epsilon : float
+        Sum of the pure epsilons of all that is not Gaussian noise.
     total_rho : float
         Sum of the rhos.
     """
@@ -109,6 +111,7 @@ class Composition:
     rho: float
     failure: float
     pure_epsilon: float
+    others_epsilon: float
     total_rho: float
 
     @classmethod
@@ -125,6 +128,7 @@ class Composition:
         pure: Counter[PureRelease] = Counter()
         alone: list[tuple[float, int]] = []
         epsilons: list[tuple[float, int]] = []
+        others: list[tuple[float, int]] = []
         rhos: list[tuple[float, int]] = []
         survivals: list[float] = []  # logs of the chance that nothing fails
         for event, count in events:
@@ -139,6 +143,8 @@ class Composition:
             if certain or _says_nothing(event):
                 continue
             epsilons.append((epsilon, count))
+            if not isinstance(event, GaussianDpEvent):
+                others.append((epsilon, count))
             rhos.append((max(rho, _LEAST), count))
             match event:
                 case GaussianDpEvent():
@@ -156,6 +162,7 @@ class Composition:
             rho=sum_up(alone),
             failure=min(1.0, -math.expm1(math.fsum(survivals)) * (1 + 8 * EPS)),
             pure_epsilon=sum_up(epsilons),
+            others_epsilon=sum_up(others),
             total_rho=sum_up(rhos),
         )
 
@@ -170,6 +177,11 @@ class Composition:
         return not self.selections and not self.pure
 
     @property
+    def has_grid(self) -> bool:
+        """Whether anything but Gaussian noise has a law or a range that a grid can hold."""
+        return self.rho == 0 and not self.only_gaussian
+
+    @property
     def kinds(self) -> int:
         """How many groups of equal releases there are besides the Gaussian noise."""
         return len(self.selections) + len(self.pure)
@@ -180,39 +192,53 @@ class Composition:
         if not ranges:
             return self.variance
         options = [chained_variance(ranges)]
-        options += [math.fsum(equal_variance(*group) for group in groups) for groups in _groupings(ranges)]
+        options += [math.fsum(equal_variance(*group) for group in groups) for groups in _groupings(ranges, _CERTIFIED)]
         return (self.variance + min(options)) * (1 + 4 * EPS)
 
-    def grids(self, level: float) -> Iterator[tuple[Curve, float]]:
-        """Yield pairs of a curve and a Gaussian variance, each pair a bound on the whole.
 
-        Parameters
-        ----------
-        level : float
-            Values of the curve below this are of no interest.
-        """
-        for groups in _groupings(self.selections):
-            parts: list[tuple[float | PureRelease, int]] = [*groups, *self.pure]
-            if len(parts) > _GROUPS:
-                continue
-            variance, spread, support = self.variance, 0.0, 0.0
-            curves = []
-            for part, count in parts:
+@lru_cache(maxsize=64)
+def lattices(composition: Composition, level: float) -> tuple[Lattice, ...]:
+    """Return grids, each of which bounds the whole: the ways to group the selections (see `tight`).
+
+    Parameters
+    ----------
+    composition : Composition
+        Without releases of which only a rho is known.
+    level : float
+        Deltas below this are of no interest.
+    """
+    found = []
+    for groups in _groupings(composition.selections, _GROUPS):
+        parts: list[tuple[float | PureRelease, int]] = [*groups, *composition.pure]
+        certified = len(parts) <= _CERTIFIED
+        variance, spread, kept = composition.variance, 0.0, []
+        for part, count in parts:
+            eta, limit = (part, GRID_LIMIT) if isinstance(part, float) else (2 * part.epsilon, _PURE_LIMIT)
+            if count > limit or (isinstance(part, float) and eta > LARGEST_ETA):
+                variance += equal_variance(eta, count) * (1 + EPS)
+            else:
+                dominating = count * (eta / 2) ** 2  # of any tilted loss, where the law is known
                 if isinstance(part, float):
-                    eta, most, limit = part, part, GRID_LIMIT
-                else:
-                    eta, most, limit = 2 * part.epsilon, part.epsilon, _PURE_LIMIT
-                dominating = equal_variance(eta, count)
-                if count > limit or eta > LARGEST_ETA:
-                    variance += dominating * (1 + EPS)
-                else:
-                    curves.append(_curve(part, count, dominating, level))
-                    spread += dominating
-                    support += count * most
-            if math.isfinite(variance) and curves:
-                large = sum(1 for part, _ in parts) - len(curves)
-                curves[0] = curves[0].raised(large * ALLOWANCE)
-                yield _together(curves, min(support, reach_of(spread, level))), variance * (1 + 4 * EPS)
+                    dominating = equal_variance(eta, count) if certified else chained_variance([(eta, count)])
+                spread += dominating
+                kept.append((part, count, dominating))
+        if math.isfinite(variance) and kept:
+            large = len(parts) - len(kept)
+            step = common_step(spread)
+            laws = [_law(part, count, dominating, step, level) for part, count, dominating in kept]
+            laws[0] = (replace(laws[0][0], infinite=laws[0][0].infinite + large * ALLOWANCE), laws[0][1])
+            found.append(Lattice(laws, variance * (1 + 4 * EPS)))
+    return tuple(found)
+
+
+def _law(part: float | PureRelease, count: int, dominating: float, step: float, level: float) -> tuple[Law, int]:
+    """Return a group's law, and how often it happens: all selections of one range are one law."""
+    if isinstance(part, PureRelease):
+        return part.on_grid(count, step), count
+    curve = selection_curve(part, count, reach_of(dominating, level))
+    # the true curve is convex in exp(e), so a chord between two of its upper bounds is one, whichever they are
+    gaussian = gaussian_values(dominating, curve.nodes()) + ALLOWANCE
+    return law_of_curve(Curve(curve.step, np.minimum(curve.values, gaussian)), dominating), 1
 
 
 def why_not(event: DpEvent) -> str | None:
@@ -278,17 +304,20 @@ def _release(event: DpEvent, epsilon: float) -> PureRelease:
     match event:
         case LaplaceDpEvent():
             return PureRelease(epsilon, "laplace")
-        case DiscreteLaplaceDpEvent() if 1 < event.sensitivity <= 64:
-            return PureRelease(epsilon, "discrete", event.sensitivity)
         case DiscreteLaplaceDpEvent() if event.sensitivity > 1:
-            return PureRelease(epsilon, "bounded")
+            usable = event.sensitivity <= _LONGEST and event.noise_parameter > 1e-100
+            return (
+                PureRelease(epsilon, "discrete", 0.0, event.sensitivity) if usable else PureRelease(epsilon, "bounded")
+            )
         case RandomizedResponseDpEvent() if event.num_buckets > 2:
-            return PureRelease(epsilon, "bounded")
+            if event.num_buckets >= 2**53:
+                return PureRelease(epsilon, "bounded")
+            return PureRelease(epsilon, "buckets", event.noise_parameter, event.num_buckets)
     return PureRelease(epsilon, "response")
 
 
-def _groupings(ranges: Iterable[Group]) -> list[list[Group]]:
-    """Return ways to treat selections as groups of equal range, each way raising ranges or leaving them."""
+def _groupings(ranges: Iterable[Group], most: int) -> list[list[Group]]:
+    """Return ways to treat selections as at most so many groups of equal range, raising ranges or leaving them."""
     exact = list(ranges)
     if len(exact) < 2:
         return [exact]
@@ -296,32 +325,5 @@ def _groupings(ranges: Iterable[Group]) -> list[list[Group]]:
     for eta, count in exact:
         raised[max(eta, 2.0 ** (math.ceil(math.log2(eta) * _BIN) / _BIN))] += count
     largest = max(eta for eta, _ in exact)
-    ways = [way for way in (exact, sorted(raised.items())) if len(way) <= _GROUPS]
+    ways = [way for way in (exact, sorted(raised.items())) if len(way) <= most]
     return [*ways, [(largest, sum(count for _, count in exact))]]
-
-
-def _curve(part: float | PureRelease, count: int, variance: float, level: float) -> Curve:
-    """Return the curve of one group: at each node the lower of the grid's and the Gaussian's bound."""
-    reach = reach_of(variance, level)
-    curve = selection_curve(part, count, reach) if isinstance(part, float) else part.curve(count, reach)
-    gaussian = gaussian_values(variance, curve.nodes()) + ALLOWANCE
-    # the true curve is convex in exp(e), so a chord between two of its upper bounds is one, whichever they are
-    return Curve(curve.step, np.minimum(curve.values, gaussian))
-
-
-def _together(curves: list[Curve], reach: float) -> Curve:
-    """Return the curve of independent pairs; more than one meet on a grid whose spacing is a power of two.
-
-    Such grids are nested, so a wider reach, which a further release brings, only raises the bound.
-    """
-    if len(curves) == 1:
-        return curves[0]
-    step = 2.0 ** math.floor(math.log2(reach / _NODES))
-    size = math.ceil(reach / step)
-    total: Curve | None = None
-    for curve in curves:
-        own = math.ceil((len(curve.values) - 1) * curve.step / step * (1 + 8 * EPS))
-        part = curve.regrid(step, min(size, max(own, 1)))
-        total = part if total is None else product(part, total, size)
-    assert total is not None
-    return total

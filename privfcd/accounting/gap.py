@@ -18,7 +18,7 @@ from scipy.special import ndtr
 from privfcd.accounting.composition import GRID_LIMIT, Composition, PureRelease, reach_of
 from privfcd.accounting.conversions import gdp_to_epsilon
 from privfcd.accounting.curves import EPS, Array, Curve, Indices
-from privfcd.accounting.domination import equal_variance
+from privfcd.accounting.domination import chained_variance
 from privfcd.accounting.selections import LARGEST_ETA, cells_for, selection_lower
 
 _NODES = 6000
@@ -59,7 +59,7 @@ def lower_epsilon(composition: Composition, delta: float, upper: float) -> float
     for release, count in composition.pure:
         values = _compose(values, *_pure_losses(release, count, curve.step))
     if composition.variance > 0:
-        ways = _gaussian_cells(composition.variance, curve.step)
+        ways = _gaussian_cells(composition.variance, curve.step, rest)
         values = np.max([_compose(values, *cells) for cells in ways], axis=0)
     above = np.flatnonzero(values[size:] > rest)
     return float(above[-1] * curve.step * (1 - 4 * EPS)) if len(above) else 0.0
@@ -68,7 +68,7 @@ def lower_epsilon(composition: Composition, delta: float, upper: float) -> float
 def _main(composition: Composition, rest: float, upper: float) -> tuple[Curve, tuple[float, int] | None]:
     """Return the lower curve of the group that is played adaptively, and that group; or H_0 where there is none."""
     small = [group for group in composition.selections if group[1] <= GRID_LIMIT and group[0] <= LARGEST_ETA]
-    whole = composition.variance + math.fsum(equal_variance(*group) for group in composition.ranges)
+    whole = composition.variance + chained_variance(composition.ranges)
     reach = max(1.02 * upper, min(reach_of(whole, min(rest, 0.5) * 1e-4), 4 * upper + 4, composition.pure_epsilon))
     if small:
         eta, count = max(small, key=lambda group: (group[0] ** 2 * group[1], group))
@@ -140,7 +140,7 @@ def _binomial(count: int, chance: float, high: float, low: float, step: float) -
     return np.floor(losses - 1e-9 * np.maximum(1, np.abs(losses))).astype(np.int64), masses
 
 
-def _gaussian_cells(variance: float, step: float) -> list[tuple[Indices, Array]]:
+def _gaussian_cells(variance: float, step: float, rest: float) -> list[tuple[Indices, Array]]:
     """Return ways to merge a Gaussian loss into cells that are worth at least a node each."""
     mu = math.sqrt(variance)
     most = math.ceil((variance / 2 + 38 * mu) / step)
@@ -154,7 +154,7 @@ def _gaussian_cells(variance: float, step: float) -> list[tuple[Indices, Array]]
             full = (under_q > 1e-300) & (merged >= nodes * step + 1e-6 * step)
         # a cell is always worth its left end
         worth = np.where(full, nodes, nodes - 1)
-        usable = under_p > 1e-305
+        usable = under_p > max(1e-305, 1e-7 * rest)  # leaving masses out only lowers the bound
         ways.append((worth[usable], under_p[usable] * _SAFE))
     return ways
 

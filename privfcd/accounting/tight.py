@@ -20,13 +20,19 @@ T (H_{n-1} * B) = T S_B H_{n-1} <= S_B T H_{n-1} = H_n * B. ∎
 
 So the order is free, and ranges may be unequal: each range is a group, or ranges are raised to common ones. Within a
 group nothing is taken as independent: its curve is the recursion's, or the Gaussian one of `domination`. (Repeating
-the same t, or composing blocks of one group as independent pairs, is not an upper bound on H_n.)
+the same t is not an upper bound on H_n; the product of n times H_1 is one, and a looser one.)
 
 **What is reported** is the least of several upper bounds, and `method` says which: `"pure"` (the sum of epsilons),
-`"zcdp"` (Canonne, Kamath and Steinke 2020), `"gaussian"` (exact where all noise is Gaussian, else `domination`) or
-`"grid"` (the formula above, each group by the lower of its recursion and its Gaussian curve). Groups of more than
-`GRID_LIMIT` selections enter as Gaussians in every case; that costs less than 1 % at usual deltas, and up to some
-9 % at delta = 1e-300. Where only a rho is known of some release, the bound is zCDP's.
+`"zcdp"` (Canonne, Kamath and Steinke 2020), `"gaussian"` (exact where all noise is Gaussian, else `domination`),
+`"basic"` (the Gaussian noise's exact epsilon plus the sum of the others': a release of pure epsilon moves every loss
+by at most that) or `"grid"` (the formula above on the grids of `lattice`, each group by the lower of its recursion and
+its Gaussian curve). Groups of more than `GRID_LIMIT` selections enter as Gaussians in every case; that costs less than
+1 % at usual deltas, and up to some 9 % at delta = 1e-300. Where only a rho is known of some release, the bound is
+zCDP's.
+
+**Leaving a release out** raises no bound: each rises with every release, on grids too. Their steps are powers of two
+that rise with the widths of all releases together, so that of two plans the larger has the coarser of two nested grids.
+What rounding adds is a part in 10⁹.
 
 An (epsilon, delta)-DP release is randomised response with probability 1 - delta and no privacy otherwise (Kairouz, Oh
 and Viswanath 2015). So all bounds hold for the rest at delta' = (delta - d) / (1 - d), d the chance of any failure.
@@ -35,18 +41,16 @@ and Viswanath 2015). So all bounds hold for the rest at delta' = (delta - d) / (
 from __future__ import annotations
 
 import math
-import sys
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 
 from dp_accounting import DpEvent, GaussianDpEvent, NeighboringRelation, PrivacyAccountant
 from dp_accounting.dp_event import RandomizedResponseDpEvent
-from scipy.optimize import brentq
 
 from privfcd import checks
 from privfcd.accounting.accountants import CheckedAccountant
-from privfcd.accounting.composition import GRID_LIMIT, Composition, why_not
+from privfcd.accounting.composition import GRID_LIMIT, Composition, lattices, why_not
 from privfcd.accounting.conversions import gdp_to_delta, gdp_to_epsilon, zcdp_to_delta, zcdp_to_epsilon
-from privfcd.accounting.curves import EPS, with_gaussian
+from privfcd.accounting.curves import EPS
 from privfcd.accounting.domination import ALLOWANCE
 from privfcd.accounting.events import REPLACE_ONE, BoundedRangeDpEvent, compose, leaves
 from privfcd.accounting.gap import lower_epsilon
@@ -78,10 +82,10 @@ class TightAccountant(CheckedAccountant):
 
     def get_delta(self, target_epsilon: float) -> float:
         """Return an upper bound on delta at `target_epsilon` of at least 0."""
-        return _delta_by(self._composition(), checks.non_negative("target_epsilon", target_epsilon, "down"))
+        return _delta_by(self._composition(), checks.non_negative("target_epsilon", target_epsilon, "down"))[0]
 
     def method(self, target_delta: float) -> str:
-        """Return which bound `get_epsilon` reports: `"pure"`, `"zcdp"`, `"gaussian"` or `"grid"`."""
+        """Return which bound `get_epsilon` reports: `"pure"`, `"zcdp"`, `"gaussian"`, `"basic"` or `"grid"`."""
         return _epsilon_by(self._composition(), checks.delta("target_delta", target_delta))[1]
 
     def gap(self, target_delta: float) -> tuple[float, float]:
@@ -170,7 +174,11 @@ def _rest(composition: Composition, delta: float) -> float:
 
 @computed_once(maxsize=256)
 def _epsilon_by(composition: Composition, delta: float) -> tuple[float, str]:
-    """Return the least upper bound on epsilon, and its name."""
+    """Return an epsilon at which the least upper bound on delta is at most `delta`, and that bound's name.
+
+    Every notion's epsilon is found by its own inverse; the answer is the least of them, moved up until `_delta_by`, the
+    least of the same bounds, confirms it. So delta(epsilon(delta)) is never above delta.
+    """
     rest = _rest(composition, delta)
     if rest < 0:
         return math.inf, "pure"
@@ -183,52 +191,66 @@ def _epsilon_by(composition: Composition, delta: float) -> tuple[float, str]:
         spared = rest if composition.only_gaussian else rest - ALLOWANCE * (1 + composition.kinds)
         if spared > 0 and math.isfinite(variance):
             quick.append((gdp_to_epsilon(_root_up(variance), spared), "gaussian"))
+        if composition.variance > 0 and math.isfinite(composition.others_epsilon):
+            gaussian = gdp_to_epsilon(_root_up(composition.variance), rest)
+            quick.append((math.nextafter(gaussian + composition.others_epsilon, math.inf), "basic"))
     for value, label in quick:
         if value < best:
             best, name = value, label
-    if composition.rho == 0 and not composition.only_gaussian and best > 0:
-        for curve, variance in composition.grids(_level(rest)):
-            value = _smallest(with_gaussian(curve, variance), rest, best)
+    if math.isfinite(best) and best > 0 and composition.has_grid:
+        for grid in lattices(composition, _level(rest)):
+            value = grid.epsilon(rest, best)
             if value < best:
                 best, name = value, "grid"
+    step = EPS
+    while math.isfinite(best) and name != "pure" and _delta_by(composition, best)[0] > delta and step < 1e-6:
+        best, step = min(best * (1 + step), composition.pure_epsilon), 2 * step
     return best, name
 
 
-def _delta_by(composition: Composition, epsilon: float) -> float:
-    """Return the least upper bound on delta."""
+def _delta_by(composition: Composition, epsilon: float) -> tuple[float, str]:
+    """Return the least upper bound on delta, and its name."""
     failure = composition.failure
     if composition.pure_epsilon <= epsilon:
-        return failure
+        return failure, "pure"
     if failure >= 1:
-        return 1.0
-    best = zcdp_to_delta(composition.total_rho, epsilon)
+        return 1.0, "pure"
+    best, name = _quick_delta(composition, epsilon)
+    if composition.has_grid and best > 0:
+        value = _grid_delta(composition, epsilon)
+        if value < best:
+            best, name = value, "grid"
+    return min(1.0, (failure + (1 - failure) * best) * (1 + 4 * EPS)), name
+
+
+def _quick_delta(composition: Composition, epsilon: float) -> tuple[float, str]:
+    """Return the least of the bounds in closed form, failures left out."""
+    options = [(zcdp_to_delta(composition.total_rho, epsilon), "zcdp")]
     if composition.rho == 0:
         variance = composition.gaussian_variance()
         if math.isfinite(variance):
             allowance = 0.0 if composition.only_gaussian else ALLOWANCE * (1 + composition.kinds)
-            best = min(best, gdp_to_delta(_root_up(variance), epsilon) + allowance)
-        if not composition.only_gaussian and best > 0:
-            for curve, variance in composition.grids(_level(best)):
-                best = min(best, with_gaussian(curve, variance)(epsilon))
-    return min(1.0, (failure + (1 - failure) * best) * (1 + 4 * EPS))
+            options.append((gdp_to_delta(_root_up(variance), epsilon) + allowance, "gaussian"))
+        # what is pure moves all losses by no more than its epsilon
+        left = epsilon - composition.others_epsilon
+        if composition.variance > 0 and left >= 0:
+            options.append((gdp_to_delta(_root_up(composition.variance), left * (1 - 4 * EPS)), "basic"))
+    return min(options)
 
 
-def _smallest(bound: Callable[[float], float], target: float, high: float) -> float:
-    """Return the smallest epsilon up to `high` at which `bound` is at most `target`; `high` where none is found."""
-    if bound(high) > target:
-        return high
-    if bound(0.0) <= target:
-        return 0.0
+def _grid_delta(composition: Composition, epsilon: float) -> float:
+    """Return the least bound of the grids, failures left out.
 
-    def excess(epsilon: float) -> float:
-        return math.log(max(bound(epsilon), sys.float_info.min)) - math.log(target)
-
-    answer = float(brentq(excess, 0.0, high, xtol=1e-13 * high, rtol=8 * EPS))
-    step = 1e-13
-    while bound(answer) > target:
-        answer = min(high, answer * (1 + step))
-        step *= 2
-    return answer
+    The selections' curves reach as far as deltas of some level matter, which the first of them says: at the coarsest level
+    the bound is found, and at the level of that bound it is found again.
+    """
+    level, value = _level(1.0), 1.0
+    for _ in range(3):
+        value = min((grid.bound(epsilon) for grid in lattices(composition, level)), default=1.0)
+        if _level(value) >= level:
+            break
+        level = _level(value)
+    return value
 
 
 def _level(delta: float) -> float:

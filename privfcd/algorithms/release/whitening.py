@@ -32,7 +32,7 @@ STANDS_OUT = 3.5
 RIDGE = 0.5
 """What is added to all directions where the structure does not fit, in units of the noise's root mean square eigenvalue."""
 
-MOST_TOTAL = 1.6
+MOST_TOTAL = 2.5
 """The rows' expected squared norm is at most this many times what the next round is made for."""
 
 
@@ -70,7 +70,8 @@ class NextRows:
     linear : ndarray of shape (d, d)
         A.
     total : float
-        Expected squared norm of y = x A: as the moments say, and one standard deviation of their noise more.
+        Expected squared norm of y = x A: as the moments say, and for each coordinate one standard deviation
+        of its noise more, by which a structure that was fitted to noisy moments flatters itself.
     freedom : float
         tr(G)² / tr(G²), G the expected second moments of y.
     unexplained : float
@@ -144,7 +145,7 @@ def next_rows(moments: Moments, structure: Structure, extra: Array) -> NextRows:
         linear, expected = smaller, through.T @ expected @ through
     made = max(float(np.trace(expected)), 0.3 * d)
     said = float(((linear.T @ moments.matrix) * linear.T).sum())
-    said += math.sqrt(moments.form_noise_variance(linear @ linear.T))
+    said += float(np.sqrt(moments.noise_variances(linear, linear)).sum())
     total = min(max(made, said), MOST_TOTAL * made)
     freedom = min(made**2 / max(float((expected**2).sum()), 1e-12), float(d))
     return NextRows(linear, total, freedom, unexplained)

@@ -182,8 +182,8 @@ class ZCDPAccountant(SummingAccountant):
 
     def get_epsilon(self, target_delta: float) -> float:
         """Return an epsilon at `target_delta`; inf where a non-private release is among the events."""
+        checks.delta("target_delta", target_delta)
         if math.isinf(self.total):
-            checks.delta("target_delta", target_delta)
             return math.inf
         epsilon = zcdp_to_epsilon(self.total, target_delta, self._tight)
         return epsilon if self._pure is None else min(epsilon, sum_up(self._pure))

@@ -53,7 +53,7 @@ def graphs(first: str, second: str, plot: str | None, as_json: bool) -> None:
     from privfcd.errors import InvalidParameter
     from privfcd.graphs import Pdag, compare, compare_pdags, from_networkx, read_graph
 
-    check_files(plot)
+    check_files(plot, graph=True)
     check_apart([plot] if plot else [], [first, second])
     one, other = read_graph(first), read_graph(second)
     missing, extra = [node for node in one if node not in other], [node for node in other if node not in one]

@@ -5,7 +5,6 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterable, Sequence
 from importlib import import_module
-from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -16,6 +15,7 @@ from privfcd.cli.edges import print_graph
 from privfcd.cli.interrupts import held
 from privfcd.cli.options import OUTPUT, all_of, json_option
 from privfcd.cli.output import check_apart, check_writable, console, print_json, say
+from privfcd.cli.pictures import PICTURES, check_drawn
 from privfcd.cli.stability import stability_of
 
 if TYPE_CHECKING:
@@ -27,7 +27,6 @@ Function = TypeVar("Function", bound=Callable[..., Any])
 
 NOT_WRITTEN = 2
 GRAPHS = (".graphml", ".dot", ".json", ".csv")
-PICTURES = (".png", ".svg", ".pdf")
 
 
 def output_options(function: Function) -> Function:
@@ -59,9 +58,8 @@ def check_outputs(options: dict[str, Any], inputs: Iterable[str] = ()) -> None:
     check_apart(paths, inputs)
     for path in paths:
         check_writable(path)
-    drawn_here = options["plot"] is None or options["plot"].lower().endswith(".svg")  # an SVG needs no Matplotlib
-    if not drawn_here and find_spec("matplotlib") is None:
-        raise click.UsageError("--plot needs Matplotlib: pip install 'privfcd[plot]' (or write an .svg)")
+    if options["plot"] is not None:
+        check_drawn(options["plot"], graph=True)
     import_module("privfcd.reports")  # whatever is amiss with it shows now, not when the result is paid for
     if options["report"] and _is_page(options["report"]):
         import_module("privfcd.reports.html")

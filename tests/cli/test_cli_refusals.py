@@ -257,9 +257,15 @@ def test_a_negative_zero_is_zero(run: Run) -> None:
 
 
 def test_an_svg_needs_no_matplotlib(run: Run, files: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("privfcd.cli.results.find_spec", lambda name: None)
+    monkeypatch.setattr("privfcd.cli.pictures.find_spec", lambda name: None)
     words = ("learn", *files, "--epsilon", "5", *FIXED)
     code, _, err = run(*words, "--plot", str(tmp_path / "graph.png"))
     assert code == 2 and "privfcd[plot]" in err and not (tmp_path / "graph.png").exists()
     assert run(*words, "--plot", str(tmp_path / "graph.svg"))[0] == 0
     assert (tmp_path / "graph.svg").read_text(encoding="utf-8").startswith("<svg")
+    compared = ("compare", "graphs", str(tmp_path / "a.csv"), str(tmp_path / "a.csv"))
+    (tmp_path / "a.csv").write_text("from,to\na,b\n")
+    code, _, err = run(*compared, "--plot", str(tmp_path / "both.pdf"))
+    assert code == 2 and "or write an .svg" in err and not (tmp_path / "both.pdf").exists()
+    assert run(*compared, "--plot", str(tmp_path / "both.svg"))[0] == 0
+    assert (tmp_path / "both.svg").read_text(encoding="utf-8").startswith("<svg")

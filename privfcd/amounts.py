@@ -35,13 +35,13 @@ def _decimal(value: float) -> Fraction:
 def exact(value: Any) -> Fraction | float | None:
     """Return a real number exactly, an infinity or NaN as a float, and None for what is no real number.
 
-    Booleans, text, complex numbers and arrays are no real numbers. A float, and any number that a double holds exactly,
-    is the double's shortest decimal.
+    Booleans, text, complex numbers, spans of time and arrays are no real numbers. A float, and any number that a double
+    holds exactly, is the double's shortest decimal.
     """
     if isinstance(value, float):
         return decimal(value) if math.isfinite(value) else float(value)
-    if isinstance(value, bool):
-        return None
+    if isinstance(value, bool) or (isinstance(value, Integral) and not hasattr(value, "__index__")):
+        return None  # numpy.timedelta64 calls itself a whole number, and cannot be used as one
     if isinstance(value, Decimal):
         return _as_written(_from_decimal(value))
     if isinstance(value, Integral):

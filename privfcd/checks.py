@@ -102,7 +102,8 @@ def fraction(name: str, value: Any) -> float:
 def count(name: str, value: Any, *, least: int = 1, most: int | None = None) -> int:
     """Return a whole number of at least `least`, and at most `most` where that is given."""
     accepted = f"a whole number of at least {least}" + ("" if most is None else f" and at most {most}")
-    if isinstance(value, bool) or not isinstance(value, Integral) or int(value) < least:
+    whole = isinstance(value, Integral) and not isinstance(value, bool) and hasattr(value, "__index__")
+    if not whole or int(value) < least:
         raise refuse(name, value, accepted)
     if most is not None and int(value) > most:  # its digits may be more than Python writes
         raise InvalidParameter(f"{name} must be {accepted}, got one of {int(value).bit_length()} bits")

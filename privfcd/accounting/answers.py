@@ -21,6 +21,9 @@ from typing import Protocol
 from privfcd.errors import InvalidParameter, PrivfcdError
 
 MARK = b"PFCQ"
+"""Before every answer, and the digest of what was asked."""
+CLAIM = b"PFCC "
+"""Before every claim, which is no answer to whoever asks under its name."""
 WAIT = 10.0
 """Seconds to wait for the answer of another process."""
 
@@ -90,7 +93,7 @@ def answered(
         ):  # made, and paid for: where it cannot be stored now, it is kept until it is asked for again
             known = store.store_answer(request, known, label, reservation=reservation)
             del _unstored[key]
-    if not known.startswith(MARK):  # stored by an earlier version, which did not note what was asked
+    if not known.startswith((MARK, CLAIM)):  # stored by an earlier version, which did not note what was asked
         return known
     if known[: len(asked)] != asked:
         raise OtherQuestion(
@@ -124,12 +127,12 @@ def _claimed(store: Store, request: str, label: str) -> bytes | None:
 
 def _who() -> bytes:
     """Return what tells this process, as it runs now, from all others: machine's start, namespace, number, own start."""
-    return " ".join((*_where(), str(os.getpid()), _started(os.getpid()))).encode()
+    return CLAIM + " ".join((*_where(), str(os.getpid()), _started(os.getpid()))).encode()
 
 
 def _ended(holder: bytes) -> bool:
     """Return whether the process that claimed is known to be gone."""
-    boot, namespace, process, started = [*holder.decode(errors="replace").split(" "), "", "", "", ""][:4]
+    boot, namespace, process, started = [*holder.removeprefix(CLAIM).decode(errors="replace").split(" "), *[""] * 4][:4]
     here = _where()
     if boot != here[0]:
         return bool(boot and here[0])  # the machine was started again since; ledgers are on local disks
@@ -181,8 +184,6 @@ def _turn(key: tuple[object, ...]) -> Iterator[None]:
             yield
     finally:
         with _guard:
-            lock, users = _turns[key]
-            if users == 1:
-                del _turns[key]
-            else:
+            lock, users = _turns.pop(key, (lock, 1))  # gone in a child that was forked while the answer was made
+            if users > 1:
                 _turns[key] = lock, users - 1

@@ -281,6 +281,8 @@ class Ledger:
         self, plan: Iterable[PlanPart] | DpEvent, label: str, delta: float | None
     ) -> tuple[list[PlanPart], DpEvent, dict[str, int]]:
         """Return a plan's parts, its composed event and what it costs; changes nothing."""
+        if not isinstance(plan, DpEvent | Iterable):
+            raise checks.refuse("plan", plan, "a DpEvent, or a list of PlanParts")
         parts = [PlanPart(label, plan, 1)] if isinstance(plan, DpEvent) else list(plan)
         for part in parts:
             if not isinstance(part, PlanPart):

@@ -69,6 +69,38 @@ def test_an_id_of_another_question_is_refused_and_nothing_is_charged(ledger: Led
     assert ledger.spent()["rho"] == 0.375 and ledger.answer_once("q", COST, lambda: b"x", "mean") == b"a"
 
 
+def test_the_claim_on_a_request_is_no_answer(tmp_path: Path) -> None:
+    """It says which process has taken the request on, and nobody who asks under its name is to see that."""
+    init_ledger(tmp_path / "l.sqlite", "n", Budget(rho=1.0))
+    ledger = open_ledger(tmp_path / "l.sqlite", "n")
+    assert ledger.answer_once("q", COST, lambda: b"a") == b"a"
+    with pytest.raises(OtherQuestion):
+        ledger.answer_once("q claim 1", COST, lambda: pytest.fail("rows were read"))
+    assert ledger.answer_once("r claim 1", COST, lambda: b"b") == b"b"  # and an answer is no claim
+    assert ledger.answer_once("r", COST, lambda: b"c") == b"c" and ledger.spent()["rho"] == 0.375
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork here")
+def test_a_child_that_is_forked_while_an_answer_is_made_gives_the_same_answer(tmp_path: Path) -> None:
+    init_ledger(tmp_path / "l.sqlite", "n", Budget(rho=1.0))
+    ledger = open_ledger(tmp_path / "l.sqlite", "n")
+    child = -1
+
+    def compute() -> bytes:
+        nonlocal child
+        child = os.fork()
+        if child:
+            assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+        return b"parent's" if child else b"child's"
+
+    try:
+        answer = ledger.answer_once("q", COST, compute)
+    finally:
+        if child == 0:
+            os._exit(answer != b"child's" if "answer" in locals() else 2)
+    assert answer == b"child's" and ledger.spent()["rho"] == 0.125  # the first that is stored is the answer
+
+
 def test_answers_of_earlier_versions_are_given_as_they_are(ledger: Ledger) -> None:
     ledger.store_answer("old", b"bytes", "answer")
     assert ledger.answer_once("old", COST, lambda: pytest.fail("rows were read")) == b"bytes"

@@ -296,7 +296,16 @@ def test_infinite_parameters_are_priced_or_refused_as_infinite(event: DpEvent) -
             assert budget is RHO and type(event).__name__ in str(error)
 
 
-@pytest.mark.parametrize("plan", [[GaussianDpEvent(5.0)], "steps", [("steps", GaussianDpEvent(5.0), 3)]])
+@pytest.mark.parametrize(
+    "plan",
+    [
+        [GaussianDpEvent(5.0)],
+        "steps",
+        [("steps", GaussianDpEvent(5.0), 3)],
+        PlanPart("steps", GaussianDpEvent(5.0), 3),
+        None,
+    ],
+)
 def test_a_plan_of_other_things_is_refused_by_name(plan: Any) -> None:
     with pytest.raises(InvalidParameter, match="plan"):
         Ledger(RHO).reserve(plan)

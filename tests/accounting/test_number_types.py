@@ -69,6 +69,8 @@ NOT_NUMBERS = [
     np.array([1.0]),
     math.nan,
     Decimal("nan"),
+    np.timedelta64(1),
+    np.timedelta64(1, "D"),
     -1,
 ]
 FIELDS = [(kind, field.name) for kind in KINDS for field in attr.fields(kind)]

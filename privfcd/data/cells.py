@@ -57,14 +57,15 @@ def choose(names: Sequence[str], wanted: Wanted, source: str) -> tuple[str, ...]
     InvalidTable
         A name is not there; or of those that are taken one is blank, or two are the same.
     """
+    there, taken, dropped = set(names), set(wanted.columns or ()), set(wanted.drop)
     for name in (*(wanted.columns or ()), *wanted.drop):
-        if name not in names:
+        if name not in there:
             raise InvalidTable(
                 f"{source}: there is no column {name!r}; the columns are {one_line(', '.join(names), 1000)}"
             )
     seen: dict[str, int] = {}
     for j, name in enumerate(names, start=1):
-        if name in wanted.drop or (wanted.columns is not None and name not in wanted.columns):
+        if name in dropped or (wanted.columns is not None and name not in taken):
             continue
         if not name.strip():
             hint = "; a row index that was saved with the table? take the others by name, or save without it"
@@ -72,7 +73,7 @@ def choose(names: Sequence[str], wanted: Wanted, source: str) -> tuple[str, ...]
         if name in seen:
             raise InvalidTable(f"{source}: columns {seen[name]} and {j} have the same name {name!r}")
         seen[name] = j
-    return tuple(name for name in (seen if wanted.columns is None else wanted.columns) if name not in wanted.drop)
+    return tuple(name for name in (seen if wanted.columns is None else wanted.columns) if name not in dropped)
 
 
 def column_numbers(cells: Any, column: str, source: str) -> NDArray[np.float64]:
@@ -134,7 +135,8 @@ def parse_delimited(
         names = [name.strip() for name in next(reader)]
         _check_header(names, delimiter, source)
         chosen = choose(names, wanted, source)
-        place = [names.index(name) for name in chosen]
+        places = {name: j for j, name in enumerate(names)}  # those that are taken are different
+        place = [places[name] for name in chosen]
         values = array("d")
         height, blank = 0, 0
         for record in reader:

@@ -121,8 +121,9 @@ def align(tables: Iterable[Table]) -> list[Table]:
     order = given[0].columns
     aligned = []
     for k, table in enumerate(given):
-        missing = [name for name in order if name not in table.columns]
-        extra = [name for name in table.columns if name not in order]
+        places = {name: j for j, name in enumerate(table.columns)}
+        missing = [name for name in order if name not in places]
+        extra = sorted(places.keys() - set(order), key=places.__getitem__)
         if missing or extra:
             raise InvalidTable(
                 f"tables[{k}] must have the columns of tables[0]: missing {missing or 'none'}, extra {extra or 'none'}"
@@ -130,7 +131,7 @@ def align(tables: Iterable[Table]) -> list[Table]:
         if table.columns == order:
             aligned.append(table)
         else:
-            place = [table.columns.index(name) for name in order]
+            place = [places[name] for name in order]
             aligned.append(_table(order, table.rows[:, place], f"tables[{k}]"))
     return aligned
 
@@ -303,11 +304,13 @@ def _wanted(what: str, columns: Sequence[str]) -> tuple[str, ...]:
     if isinstance(columns, str):
         raise refuse(what, columns, "a sequence of names")
     names = tuple(columns)
+    before: set[str] = set()
     for k, name in enumerate(names):
         if not isinstance(name, str) or not name.strip():
             raise refuse(f"{what}[{k}]", name, "a non-empty text")
-        if name in names[:k]:
+        if name in before:
             raise refuse(f"{what}[{k}]", name, "different from the names before it")
+        before.add(name)
     if not names:
         raise refuse(what, columns, "at least one name")
     return names

@@ -381,3 +381,14 @@ def test_a_column_that_is_not_taken_may_have_any_name() -> None:
             read_table(frame, drop=bad)
     with pytest.raises(InvalidParameter, match="drop must be left out for an array"):
         read_table(np.eye(3), drop=["x0"])
+
+
+def test_very_many_columns_are_found_by_name(tmp_path: Path) -> None:
+    """A header of a megabyte is read in a second or so: each name is looked up, not searched for."""
+    names = [f"c{j}" for j in range(60_000)]
+    path = tmp_path / "wide.csv"
+    path.write_text(",".join(names) + "\n" + ",".join(str(j) for j in range(60_000)) + "\n")
+    assert read_table(path).rows[0, 59_999] == 59_999
+    table = read_table(path, columns=names[::-1], drop=names[::2])
+    assert table.columns == tuple(names[1::2][::-1])
+    assert table.rows[0].tolist() == [float(name[1:]) for name in table.columns]

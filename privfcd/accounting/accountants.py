@@ -8,7 +8,9 @@ of the earlier ones, as long as the events are fixed in advance or held to a fil
 from __future__ import annotations
 
 import math
+import sys
 from abc import abstractmethod
+from collections.abc import Callable
 from fractions import Fraction
 from functools import lru_cache
 from typing import Self
@@ -23,6 +25,7 @@ from dp_accounting import (
     SelfComposedDpEvent,
     ZCDpEvent,
 )
+from dp_accounting.dp_event import SampledWithoutReplacementDpEvent
 
 from privfcd import checks
 from privfcd.accounting.conversions import (
@@ -47,7 +50,24 @@ def pure_cost(event: DpEvent) -> float | None:
             return _inverse(event.noise_multiplier)
         case EpsilonDeltaDpEvent(delta=0):
             return event.epsilon
+        case SampledWithoutReplacementDpEvent():
+            return _sampled(event)
     return None
+
+
+def _sampled(event: SampledWithoutReplacementDpEvent) -> float | None:
+    """Return log(1 + q (exp(epsilon) - 1)), for one replaced row of which a secret share q is used (see `imported`)."""
+    whole = _sum_of(event.event, pure_cost)
+    if whole is None or whole > 700:
+        return whole
+    share = event.sample_size / event.source_dataset_size
+    return min(whole, math.log1p(share * math.expm1(whole)) * (1 + 16 * sys.float_info.epsilon))
+
+
+def _sum_of(event: DpEvent, cost: Callable[[DpEvent], float | None]) -> float | None:
+    costs = [(cost(leaf), count) for leaf, count in leaves(event)]
+    known = [(one, count) for one, count in costs if one is not None]
+    return sum_up(known) if len(known) == len(costs) else None
 
 
 def zcdp_cost(event: DpEvent) -> float | None:
@@ -68,6 +88,8 @@ def zcdp_cost(event: DpEvent) -> float | None:
             return laplace_rho(epsilon) if epsilon < math.inf else math.inf
         case EpsilonDeltaDpEvent(delta=0):
             return pure_rho(event.epsilon) if event.epsilon < math.inf else math.inf
+        case SampledWithoutReplacementDpEvent():
+            return _sum_of(event.event, zcdp_cost)
     return None
 
 

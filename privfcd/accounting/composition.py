@@ -9,11 +9,18 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import lru_cache
 
 import numpy as np
-from dp_accounting import DpEvent, GaussianDpEvent, LaplaceDpEvent, NonPrivateDpEvent, ZCDpEvent
+from dp_accounting import (
+    DpEvent,
+    GaussianDpEvent,
+    LaplaceDpEvent,
+    NeighboringRelation,
+    NonPrivateDpEvent,
+    ZCDpEvent,
+)
 from dp_accounting.dp_event import DiscreteLaplaceDpEvent, RandomizedResponseDpEvent
 
 from privfcd import checks
@@ -21,8 +28,9 @@ from privfcd.accounting.accountants import pure_cost, sum_up, zcdp_cost
 from privfcd.accounting.conversions import pure_rho
 from privfcd.accounting.curves import EPS, Curve, gaussian_values
 from privfcd.accounting.domination import ALLOWANCE, chained_variance, equal_variance
-from privfcd.accounting.events import BoundedRangeDpEvent, EpsilonDeltaDpEvent
-from privfcd.accounting.lattice import Lattice, Law, common_step
+from privfcd.accounting.events import REPLACE_ONE, BoundedRangeDpEvent, EpsilonDeltaDpEvent
+from privfcd.accounting.imported import IMPORTED, coarse, imported_laws, why_not_imported
+from privfcd.accounting.lattice import BothWays, Lattice, Law, common_step
 from privfcd.accounting.pairs import buckets_law, discrete_laplace_law, laplace_law, law_of_curve, response_law
 from privfcd.accounting.selections import LARGEST_ETA, selection_curve
 
@@ -93,6 +101,10 @@ class Composition:
         Bounded-range selections, rising in eta.
     pure : tuple of (PureRelease, count)
         Releases of known pure epsilon.
+    imported : tuple of (DpEvent, count)
+        Releases whose laws come from elsewhere (see `imported`).
+    relation : dp_accounting.NeighboringRelation
+        For which these laws are taken.
     rho : float
         Of the releases of which only a rho is known.
     failure : float
@@ -108,6 +120,8 @@ class Composition:
     variance: float
     selections: tuple[Group, ...]
     pure: tuple[tuple[PureRelease, int], ...]
+    imported: tuple[tuple[DpEvent, int], ...]
+    relation: NeighboringRelation
     rho: float
     failure: float
     pure_epsilon: float
@@ -115,7 +129,7 @@ class Composition:
     total_rho: float
 
     @classmethod
-    def of(cls, events: Iterable[tuple[DpEvent, int]]) -> Composition:
+    def of(cls, events: Iterable[tuple[DpEvent, int]], relation: NeighboringRelation = REPLACE_ONE) -> Composition:
         """Return the composition of simple events, each with how often it happens.
 
         Raises
@@ -126,19 +140,20 @@ class Composition:
         variances: list[float] = []
         selections: Counter[float] = Counter()
         pure: Counter[PureRelease] = Counter()
+        imported: Counter[DpEvent] = Counter()
         alone: list[tuple[float, int]] = []
         epsilons: list[tuple[float, int]] = []
         others: list[tuple[float, int]] = []
         rhos: list[tuple[float, int]] = []
         survivals: list[float] = []  # logs of the chance that nothing fails
         for event, count in events:
-            reason = why_not(event)
+            reason = why_not(event, relation)
             if reason is not None:
                 raise checks.refuse("event", event, f"an event that the tight accountant can charge: {reason}")
             epsilon, rho, failure = _epsilon(event), _rho(event), _failure(event)
             if not count:
                 continue
-            certain = failure == 1 or math.isinf(rho)
+            certain = failure == 1 or (math.isinf(rho) and not isinstance(event, IMPORTED))
             survivals.append(-math.inf if certain else count * math.log1p(-failure))
             if certain or _says_nothing(event):
                 continue
@@ -153,12 +168,16 @@ class Composition:
                     selections[max(float(event.eta), _LEAST)] += count
                 case ZCDpEvent():
                     alone.append((rho, count))
+                case _ if isinstance(event, IMPORTED):
+                    imported[event] += count
                 case _:
                     pure[_release(event, max(epsilon, _LEAST))] += count
         return cls(
             variance=math.fsum(variances) * (1 + EPS),
             selections=tuple(sorted(selections.items())),
             pure=tuple(sorted(pure.items(), key=repr)),
+            imported=tuple(sorted(imported.items(), key=lambda pair: (repr(pair[0])[:200], hash(pair)))),
+            relation=relation,
             rho=sum_up(alone),
             failure=min(1.0, -math.expm1(math.fsum(survivals)) * (1 + 8 * EPS)),
             pure_epsilon=sum_up(epsilons),
@@ -174,7 +193,7 @@ class Composition:
     @property
     def only_gaussian(self) -> bool:
         """Whether nothing but Gaussian noise is in it."""
-        return not self.selections and not self.pure
+        return not self.selections and not self.pure and not self.imported
 
     @property
     def has_grid(self) -> bool:
@@ -184,11 +203,13 @@ class Composition:
     @property
     def kinds(self) -> int:
         """How many groups of equal releases there are besides the Gaussian noise."""
-        return len(self.selections) + len(self.pure)
+        return len(self.selections) + len(self.pure) + len(self.imported)
 
     def gaussian_variance(self) -> float:
         """Return mu² of a Gaussian pair that dominates everything (see `domination`)."""
         ranges = self.ranges
+        if self.imported:
+            return math.inf
         if not ranges:
             return self.variance
         options = [chained_variance(ranges)]
@@ -197,7 +218,7 @@ class Composition:
 
 
 @lru_cache(maxsize=64)
-def lattices(composition: Composition, level: float) -> tuple[Lattice, ...]:
+def lattices(composition: Composition, level: float) -> tuple[Lattice | BothWays, ...]:
     """Return grids, each of which bounds the whole: the ways to group the selections (see `tight`).
 
     Parameters
@@ -207,7 +228,12 @@ def lattices(composition: Composition, level: float) -> tuple[Lattice, ...]:
     level : float
         Deltas below this are of no interest.
     """
-    found = []
+    found: list[Lattice | BothWays] = []
+    pairs = []
+    for event, count in composition.imported:
+        law, reverse = imported_laws(event, composition.relation, level)
+        same = coarse(law, count)
+        pairs.append(((same, same if law is reverse else coarse(reverse, count)), count))
     for groups in _groupings(composition.selections, _GROUPS):
         parts: list[tuple[float | PureRelease, int]] = [*groups, *composition.pure]
         certified = len(parts) <= _CERTIFIED
@@ -217,17 +243,22 @@ def lattices(composition: Composition, level: float) -> tuple[Lattice, ...]:
             if count > limit or (isinstance(part, float) and eta > LARGEST_ETA):
                 variance += equal_variance(eta, count) * (1 + EPS)
             else:
-                dominating = count * (eta / 2) ** 2  # of any tilted loss, where the law is known
+                dominating = count * (eta / 2) * (eta / 2)  # of any tilted loss, where the law is known
                 if isinstance(part, float):
                     dominating = equal_variance(eta, count) if certified else chained_variance([(eta, count)])
                 spread += dominating
                 kept.append((part, count, dominating))
-        if math.isfinite(variance) and kept:
+        spread += math.fsum(count * max(law.spread for law in laws) for laws, count in pairs)
+        if math.isfinite(variance + spread) and (kept or pairs):
             large = len(parts) - len(kept)
             step = common_step(spread)
             laws = [_law(part, count, dominating, step, level) for part, count, dominating in kept]
-            laws[0] = (replace(laws[0][0], infinite=laws[0][0].infinite + large * ALLOWANCE), laws[0][1])
-            found.append(Lattice(laws, variance * (1 + 4 * EPS)))
+            one, two = ([*laws, *((both[way], count) for both, count in pairs)] for way in (0, 1))
+            found.append(
+                Lattice(one, variance * (1 + 4 * EPS), large * ALLOWANCE)
+                if all(both[0] is both[1] for both, _ in pairs)
+                else BothWays(*(Lattice(way, variance * (1 + 4 * EPS), large * ALLOWANCE) for way in (one, two)))
+            )
     return tuple(found)
 
 
@@ -241,8 +272,10 @@ def _law(part: float | PureRelease, count: int, dominating: float, step: float, 
     return law_of_curve(Curve(curve.step, np.minimum(curve.values, gaussian)), dominating), 1
 
 
-def why_not(event: DpEvent) -> str | None:
+def why_not(event: DpEvent, relation: NeighboringRelation = REPLACE_ONE) -> str | None:
     """Return why the tight accountant can prove nothing about a simple event; None where it can."""
+    if isinstance(event, IMPORTED):
+        return why_not_imported(event, relation)
     match event:
         case DiscreteLaplaceDpEvent():
             whole = isinstance(event.sensitivity, int) and event.sensitivity >= 1

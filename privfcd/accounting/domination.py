@@ -63,6 +63,8 @@ def chained_variance(ranges: Iterable[tuple[float, int]]) -> float:
     ordered = sorted(ranges, reverse=True)
     if not ordered:
         return 0.0
+    if ordered[0][0] > 1e150:
+        return math.inf
     variance = ordered[0][0] ** 2 / 2
     for eta, count in ordered:
         variance = _after(variance, eta * eta / 4, count)

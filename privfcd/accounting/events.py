@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from operator import attrgetter
+from typing import Any
 
 import attr
 from dp_accounting import (
@@ -26,7 +27,14 @@ from dp_accounting import (
     SelfComposedDpEvent,
     ZCDpEvent,
 )
-from dp_accounting.dp_event import DiscreteLaplaceDpEvent, RandomizedResponseDpEvent
+from dp_accounting.dp_event import (
+    DiscreteLaplaceDpEvent,
+    MixtureOfGaussiansDpEvent,
+    PoissonSampledDpEvent,
+    RandomizedResponseDpEvent,
+    SampledWithoutReplacementDpEvent,
+    TruncatedSubsampledGaussianDpEvent,
+)
 
 from privfcd import checks
 from privfcd.accounting.units import MOST_RELEASES
@@ -69,6 +77,26 @@ class EpsilonDeltaDpEvent(DpEvent):
 
     epsilon: float
     delta: float
+
+
+@attr.s(frozen=True, slots=True, auto_attribs=True)
+class PrivacyLossDpEvent(DpEvent):
+    """One release whose privacy loss distribution is given as numbers: a dominating pair (P, Q) of the release.
+
+    Parameters
+    ----------
+    losses : sequence of float
+        log(P/Q) of each outcome; inf where Q has none of it.
+    masses : sequence of float
+        P of each outcome; what is missing to 1 counts as an infinite loss.
+    reverse_losses, reverse_masses : sequence of float, optional
+        The same of (Q, P); left out where the pair is symmetric, so that both laws are one.
+    """
+
+    losses: Sequence[float]
+    masses: Sequence[float]
+    reverse_losses: Sequence[float] | None = None
+    reverse_masses: Sequence[float] | None = None
 
 
 def selection_event(sensitivity: float, scale: float, *, monotone: bool = False) -> DpEvent:
@@ -271,6 +299,23 @@ _FIELDS: dict[type[DpEvent], tuple[tuple[str, Towards | None, str], ...]] = {
     ZCDpEvent: (("rho", "up", _AMOUNT), ("xi", "up", "0 (no accountant here proves anything for xi > 0)")),
     BoundedRangeDpEvent: (("eta", "up", _AMOUNT),),
     EpsilonDeltaDpEvent: (("epsilon", "up", _AMOUNT), ("delta", "up", "in [0, 1]")),
+    PoissonSampledDpEvent: (("sampling_probability", "up", "in [0, 1]"), ("event", None, "an event")),
+    SampledWithoutReplacementDpEvent: (
+        ("source_dataset_size", None, ""),
+        ("sample_size", None, ""),
+        ("event", None, "an event"),
+    ),
+    TruncatedSubsampledGaussianDpEvent: (
+        ("dataset_size", None, ""),
+        ("sampling_probability", "up", "in [0, 1]"),
+        ("truncated_batch_size", None, ""),
+        ("noise_multiplier", "down", _AMOUNT),
+    ),
+    MixtureOfGaussiansDpEvent: (
+        ("standard_deviation", "down", _AMOUNT),
+        ("sensitivities", None, "a row of numbers"),
+        ("sampling_probs", None, "a row of numbers"),
+    ),
 }
 """The parameters of simple events: to which side they are rounded (None for whole numbers of at least 1), and what is
 accepted."""
@@ -281,7 +326,13 @@ def _checked(event: DpEvent) -> DpEvent | _Same:
     for kind in type(event).__mro__:
         fields = _FIELDS.get(kind)
         if fields is not None:
-            return kind(*[_value(event, *field) for field in fields])
+            made = kind(*[_value(event, *field) for field in fields])
+            if isinstance(made, SampledWithoutReplacementDpEvent) and made.sample_size > made.source_dataset_size:
+                accepted = f"at most source_dataset_size, {made.source_dataset_size}"
+                raise checks.refuse("sample_size of SampledWithoutReplacementDpEvent", made.sample_size, accepted)
+            return made
+    if isinstance(event, PrivacyLossDpEvent):
+        return _checked_losses(event)
     for field in attr.fields(type(event)) if attr.has(type(event)) else ():
         value = getattr(event, field.name)
         if isinstance(value, float) and math.isnan(value):
@@ -293,9 +344,48 @@ def _checked(event: DpEvent) -> DpEvent | _Same:
     return event
 
 
-def _value(event: DpEvent, name: str, towards: Towards | None, accepted: str) -> float | int:
+def _checked_losses(event: PrivacyLossDpEvent) -> PrivacyLossDpEvent:
+    """Return the event with tuples of floats, each pair of which is a law that some pair (P, Q) can have."""
+    pairs = [("losses", "masses")]
+    if event.reverse_losses is not None or event.reverse_masses is not None:
+        pairs.append(("reverse_losses", "reverse_masses"))
+    found: list[tuple[float, ...]] = []
+    for names in pairs:
+        losses, masses = (_row(event, name) for name in names)
+        title = f"{names[1]} of PrivacyLossDpEvent"
+        if len(losses) != len(masses) or not any(map(math.isfinite, losses)):
+            raise checks.refuse(title, checks.shown(getattr(event, names[1])), "one for each loss, at least one finite")
+        if min(losses) == -math.inf or min(masses) < 0 or math.fsum(masses) > 1 + 1e-9:
+            raise checks.refuse(title, math.fsum(masses), "at least 0 and at most 1 together, at losses above -inf")
+        with_q = math.fsum(mass * math.exp(-max(loss, -700.0)) for loss, mass in zip(losses, masses, strict=True))
+        if with_q > 1 + 1e-6:
+            raise checks.refuse(title, with_q, "such that the sum of mass * exp(-loss), which is Q's, is at most 1")
+        found += [losses, masses]
+    return PrivacyLossDpEvent(*found)
+
+
+def _row(event: DpEvent, name: str) -> tuple[float, ...]:
     given = getattr(event, name)
     title = f"{name} of {type(event).__name__}"
+    try:
+        numbers = [as_float(one, "up") for one in given] if not isinstance(given, str | bytes) else []
+    except TypeError:
+        numbers = []
+    if not numbers or any(number is None or math.isnan(number) for number in numbers):
+        raise checks.refuse(title, checks.shown(given), "a row of numbers")
+    return tuple(number for number in numbers if number is not None)
+
+
+def _value(event: DpEvent, name: str, towards: Towards | None, accepted: str) -> Any:
+    given = getattr(event, name)
+    title = f"{name} of {type(event).__name__}"
+    if accepted == "an event":
+        try:
+            return simple(given)
+        except RecursionError:
+            raise checks.refuse(title, given, "nested less deeply") from None
+    if accepted == "a row of numbers":
+        return _row(event, name)
     if towards is None:
         return checks.count(title, given)
     number = as_float(given, towards)

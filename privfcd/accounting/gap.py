@@ -47,6 +47,8 @@ def lower_epsilon(composition: Composition, delta: float, upper: float) -> float
     rest = min(1.0, (delta - failure) / (1 - failure) * (1 + 4 * EPS) + 2 * EPS * failure)
     if rest <= 0:
         return upper
+    if composition.variance == 0 and not composition.ranges:
+        return 0.0  # laws from elsewhere are ignored: leaving a release out is a loss of information
     if composition.only_gaussian:
         return gdp_to_epsilon(math.sqrt(composition.variance), rest) * (1 - 1e-9)
     curve, main = _main(composition, rest, upper)

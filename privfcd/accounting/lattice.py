@@ -107,13 +107,15 @@ class Lattice:
         Fixed pairs, each with how often it happens; at least one.
     variance : float
         mu² of all Gaussian noise beside them.
+    more : float
+        Added to delta.
     """
 
-    def __init__(self, laws: Sequence[tuple[Law, int]], variance: float) -> None:
+    def __init__(self, laws: Sequence[tuple[Law, int]], variance: float, more: float = 0.0) -> None:
         self._laws = tuple(laws)
         self._variance = variance
         self._spread = math.fsum(law.spread * count for law, count in self._laws)
-        self._infinite = math.fsum(law.infinite * count for law, count in self._laws) * (1 + 4 * EPS)
+        self._infinite = more + math.fsum(law.infinite * count for law, count in self._laws) * (1 + 4 * EPS)
         self._alone = len(self._laws) == 1
         self._step = self._laws[0][0].step if self._alone else common_step(self._spread)
         with np.errstate(divide="ignore"):
@@ -146,11 +148,15 @@ class Lattice:
         The search begins where Chernoff's inequality says that delta is met, and ends below it by a few parts of 1/t,
         so that few tilts are asked for.
         """
-        if self.bound(most) > delta:
+        if self._infinite >= delta or (math.isfinite(most) and self.bound(most) > delta):
             return most
-        high, reach = self._chernoff_epsilon(delta, most)
-        if high < most and self.bound(high) > delta:
-            high = most
+        high, reach = self._chernoff_epsilon(delta - self._infinite, most)
+        for _ in range(64):
+            if high >= most or self.bound(high) <= delta:
+                break
+            high = min(most, high + 1e-9 * (1 + high) + reach)
+        if not math.isfinite(high):
+            return most
         low = max(0.0, high - reach)
         while low > 0 and self.bound(low) <= delta:
             high, reach = low, 2 * reach
@@ -259,19 +265,40 @@ class Lattice:
         return _Table(tilt, losses, masses, log_lost)
 
 
+class BothWays:
+    """The composition of pairs whose two directions differ: the larger of both bounds.
+
+    Parameters
+    ----------
+    one, two : Lattice
+        All pairs in one direction, and all exchanged: neighbours are the same two tables for every release.
+    """
+
+    def __init__(self, one: Lattice, two: Lattice) -> None:
+        self._both = (one, two)
+
+    def bound(self, epsilon: float) -> float:
+        """Return an upper bound on delta at `epsilon` of at least 0."""
+        return max(way.bound(epsilon) for way in self._both)
+
+    def epsilon(self, delta: float, most: float) -> float:
+        """Return the larger of both epsilons, see `Lattice.epsilon`."""
+        return max(way.epsilon(delta, most) for way in self._both)
+
+
 class _Split:
     """Laws on the common grid, with what is needed to tilt them all at once."""
 
     def __init__(self, laws: list[tuple[int, Law]], step: float) -> None:
-        split = [_split(law, step) for _, law in laws]
+        parts = [split(law.losses(), law.masses, step) for _, law in laws]
         self._law = np.array([place for place, _ in laws], dtype=np.int64)
-        self._firsts = [first for first, _ in split]
-        self._sizes = np.array([len(masses) for _, masses in split], dtype=np.int64)
+        self._firsts = [first for first, _ in parts]
+        self._sizes = np.array([len(masses) for _, masses in parts], dtype=np.int64)
         self._ends = np.cumsum(self._sizes)
-        if split:
+        if parts:
             with np.errstate(divide="ignore"):
-                self._logs = np.log(np.concatenate([masses for _, masses in split]))
-            self._nodes = step * np.concatenate([np.arange(first, first + len(masses)) for first, masses in split])
+                self._logs = np.log(np.concatenate([masses for _, masses in parts]))
+            self._nodes = step * np.concatenate([np.arange(first, first + len(masses)) for first, masses in parts])
 
     def tilted(self, tilt: float, cumulants: Array) -> list[_Kernel]:
         """Return the tilted laws, each divided by its own exp(cumulant)."""
@@ -315,13 +342,13 @@ def _places(losses: Array, step: float) -> tuple[NDArray[np.int64], Array]:
     return below.astype(np.int64), np.minimum(share, 1.0)
 
 
-def _split(law: Law, step: float) -> tuple[int, Array]:
-    """Return the law's masses on the common grid, and the number of the first node."""
-    below, share = _places(law.losses(), step)
+def split(losses: Array, masses: Array, step: float) -> tuple[int, Array]:
+    """Return masses at rising losses on the grid of multiples of `step`, and the number of its first node."""
+    below, share = _places(losses, step)
     first = int(below[0])
-    masses = np.bincount(below - first, law.masses * (1 - share), int(below[-1]) - first + 2)
-    masses += np.bincount(below - first + 1, law.masses * share, len(masses))
-    return first, np.asarray(masses * (1 + 4 * EPS * (2 + len(law.masses) / len(masses))))
+    whole = np.bincount(below - first, masses * (1 - share), int(below[-1]) - first + 2)
+    whole += np.bincount(below - first + 1, masses * share, len(whole))
+    return first, np.asarray(whole * (1 + 4 * EPS * (2 + np.bincount(below - first).max())))
 
 
 def _split_tilted(losses: Array, weights: Array, step: float, tilt: float) -> _Kernel:
@@ -333,7 +360,8 @@ def _split_tilted(losses: Array, weights: Array, step: float, tilt: float) -> _K
     whole = np.bincount(below - first, down, int(below[-1]) - first + 2)
     whole += np.bincount(below - first + 1, up, len(whole))
     return _Kernel(
-        first, whole * (1 + 16 * EPS * (2 + len(losses) / len(whole)) + 16 * EPS * tilt * np.abs(losses).max())
+        first,
+        whole * (1 + 16 * EPS * (2 + np.bincount(below - first).max()) + 16 * EPS * tilt * np.abs(losses).max()),
     )
 
 

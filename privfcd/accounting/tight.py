@@ -99,14 +99,14 @@ class TightAccountant(CheckedAccountant):
         return min(lower, upper), upper
 
     def _composition(self) -> Composition:
-        return Composition.of(self._events)
+        return Composition.of(self._events, self.neighboring_relation)
 
     def _maybe_compose(
         self, event: DpEvent, count: int, do_compose: bool
     ) -> PrivacyAccountant.CompositionErrorDetails | None:
         found = leaves(event)
         for leaf, _ in found:
-            reason = why_not(leaf)
+            reason = why_not(leaf, self.neighboring_relation)
             if isinstance(leaf, RandomizedResponseDpEvent) and self.neighboring_relation not in (
                 NeighboringRelation.REPLACE_ONE,
                 NeighboringRelation.REPLACE_SPECIAL,
@@ -185,7 +185,9 @@ def _epsilon_by(composition: Composition, delta: float) -> tuple[float, str]:
     best, name = composition.pure_epsilon, "pure"
     if rest == 0 or best == 0:
         return best, name
-    quick: list[tuple[float, str]] = [(zcdp_to_epsilon(composition.total_rho, rest), "zcdp")]
+    quick: list[tuple[float, str]] = []
+    if math.isfinite(composition.total_rho):
+        quick.append((zcdp_to_epsilon(composition.total_rho, rest), "zcdp"))
     if composition.rho == 0:
         variance = composition.gaussian_variance()
         spared = rest if composition.only_gaussian else rest - ALLOWANCE * (1 + composition.kinds)
@@ -197,7 +199,7 @@ def _epsilon_by(composition: Composition, delta: float) -> tuple[float, str]:
     for value, label in quick:
         if value < best:
             best, name = value, label
-    if math.isfinite(best) and best > 0 and composition.has_grid:
+    if best > 0 and composition.has_grid:
         for grid in lattices(composition, _level(rest)):
             value = grid.epsilon(rest, best)
             if value < best:
@@ -225,7 +227,9 @@ def _delta_by(composition: Composition, epsilon: float) -> tuple[float, str]:
 
 def _quick_delta(composition: Composition, epsilon: float) -> tuple[float, str]:
     """Return the least of the bounds in closed form, failures left out."""
-    options = [(zcdp_to_delta(composition.total_rho, epsilon), "zcdp")]
+    options = [(1.0, "pure")]
+    if math.isfinite(composition.total_rho):
+        options.append((zcdp_to_delta(composition.total_rho, epsilon), "zcdp"))
     if composition.rho == 0:
         variance = composition.gaussian_variance()
         if math.isfinite(variance):

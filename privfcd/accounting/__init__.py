@@ -67,6 +67,7 @@ from privfcd.accounting.privacy_report import PrivacyReport
 from privfcd.accounting.reservation import PlanPart, Reservation
 from privfcd.accounting.sqlite_journal import SqliteJournal
 from privfcd.accounting.tight import TightAccountant, exponential_epsilon, tight_epsilon
+from privfcd.accounting.tradeoff import gaussian_mu, group_event, tradeoff, true_positive_rate
 
 __all__ = [
     "ADD_OR_REMOVE_ONE",
@@ -123,9 +124,11 @@ __all__ = [
     "gaussian_delta",
     "gaussian_epsilon",
     "gaussian_event",
+    "gaussian_mu",
     "gaussian_sigma",
     "gdp_to_delta",
     "gdp_to_epsilon",
+    "group_event",
     "laplace_epsilon",
     "laplace_event",
     "laplace_rho",
@@ -133,6 +136,8 @@ __all__ = [
     "pure_rho",
     "selection_event",
     "tight_epsilon",
+    "tradeoff",
+    "true_positive_rate",
     "zcdp_to_delta",
     "zcdp_to_epsilon",
 ]

@@ -13,6 +13,8 @@ the constraint of Zheng et al. 2018) by L-BFGS, on a smaller problem that is equ
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 from numpy.typing import NDArray
 from scipy.optimize import minimize
@@ -27,6 +29,50 @@ TOLERANCE = 1e-3
 longer and ended in worse graphs (Fed-Sparse-BNSL, d = 20: SHD 2.3 against 1.5); from 3e-3 to 3e-4 they were alike."""
 
 _HUGE = 1e300
+
+MOST_WEIGHT = 1e12
+"""Weights beyond this come of a run that has diverged, or of an attack: no private round is asked or answered with them."""
+
+
+class Duals:
+    """The mean of the parties' dual variables beta_p = sum over rounds of rho2 (B_p - W), for those who are still there.
+
+    Parameters
+    ----------
+    parties, d : int
+        How many parties and columns.
+    rho2 : float
+        Of the run.
+
+    Attributes
+    ----------
+    mean : ndarray of shape (d, d)
+        Of beta_p over the parties.
+    """
+
+    def __init__(self, parties: int, d: int, rho2: float) -> None:
+        self._rho2 = rho2
+        self._sums = np.zeros((parties, d, d))
+        self._consensus = np.zeros((d, d))
+        self.mean = np.zeros((d, d))
+
+    def keep(self, places: Sequence[int]) -> None:
+        """Leave out all parties but those at these places: each kept a dual of its own, whose mean is another one."""
+        if len(places) < len(self._sums):
+            self._sums = self._sums[list(places)]
+            self.mean = self._rho2 * (self._sums.mean(axis=0) - self._consensus)
+
+    def step(self, local: Array, consensus: Array) -> None:
+        """Do a round's step for the parties' B, shape (parties, d, d), and W."""
+        self._sums += local
+        self._consensus += consensus
+        self.mean += self._rho2 * (local.mean(axis=0) - consensus)
+
+
+def check_size(weights: Array) -> None:
+    """Raise ConvergenceFailure for weights beyond `MOST_WEIGHT`, or not finite."""
+    if not (np.abs(weights) <= MOST_WEIGHT).all():
+        raise ConvergenceFailure(f"weights are larger than {MOST_WEIGHT:g}: the run has diverged, or an answer was made up")
 
 
 def consensus_step(

@@ -82,13 +82,50 @@ def check_on_round(on_round: Any) -> None:
 
 
 def expect(federation: Federation, message: Message, kind: type[Reply]) -> list[Reply]:
-    """Ask all parties, and return their answers; PartyFailed names a party that answers with something else."""
+    """Ask all parties, and return their answers; PartyFailed names a party that answers with something else.
+
+    The answers are in the order of `federation.names` as it is afterwards: a party may be lost by the question.
+    """
     answers: list[Reply] = []
-    for name, answer in zip(federation.names, federation.ask(message), strict=True):
+    replies = federation.ask(message)
+    for name, answer in zip(federation.names, replies, strict=True):
         if not isinstance(answer, kind):
             raise PartyFailed(f"{name} answered {type(answer).__name__} where {kind.__name__} was expected")
         answers.append(answer)
     return answers
+
+
+def still_there(federation: Federation, names: Sequence[str]) -> list[int]:
+    """Return at which places of `names`, the parties of an earlier moment, those stand who were not lost since."""
+    now = set(federation.names)
+    return [place for place, name in enumerate(names) if name in now]
+
+
+class PartyLost(Exception):
+    """A party was lost by a question that only answers of the same parties can be compared over."""
+
+
+class SameParties:
+    """A federation whose questions raise `PartyLost` once a party is lost: what was begun with it must be begun again.
+
+    For questions whose answers are post-processing of what the parties keep, so that asking again costs nothing.
+    """
+
+    def __init__(self, inner: Federation) -> None:
+        self._inner = inner
+        self.names = tuple(inner.names)
+
+    @property
+    def bytes_exchanged(self) -> int:
+        """See `Federation.bytes_exchanged`."""
+        return self._inner.bytes_exchanged
+
+    def ask(self, message: Message) -> list[Message]:
+        """See `Federation.ask`."""
+        answers = self._inner.ask(message)
+        if len(self._inner.names) != len(self.names):
+            raise PartyLost
+        return answers
 
 
 def check_rows(rows: Sequence[int], columns: int) -> None:

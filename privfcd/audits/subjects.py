@@ -219,7 +219,7 @@ class _Steered:
         weights, dual = self._first, np.zeros_like(self._first)
         for number in range(1, self._settings.rounds + 1):
             (answer,) = self._inner.ask(messages.Round(number, SparseMatrix.of(weights)))
-            assert isinstance(answer, messages.LocalUpdate)
+            assert isinstance(answer, messages.LocalUpdate) and answer.weights is not None
             local = answer.weights.dense()
             weights = local + (dual - self._target) / ridge
             dual = dual + ridge * (local - weights)

@@ -123,7 +123,8 @@ def run(
     """Run a study, and print the graph.
 
     Parties that are missing, refuse or answer nonsense before anything is charged are left out, as long as the study's
-    min_parties are there. After the charge the run stops instead, says who and why, and can go on from its checkpoint.
+    min_parties are there. After the charge too the run goes on with those who are left; with fewer it stops, says who and
+    why, and can go on from its checkpoint.
 
     \b
     Example:

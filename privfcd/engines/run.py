@@ -32,9 +32,9 @@ class StudyRun:
         The fitted estimator. Its `privacy_spent_` is what the study allows each party to spend; `privacy_report_` is None,
         for the parties' reports are with them (`Desk.report`).
     parties : tuple of str
-        Who took part.
+        Whose data the result is of.
     absent : dict of str to str
-        Who did not, and why.
+        Who did not take part, or was lost on the way, and why.
     questions : int
         Messages to each party.
     paper_bytes : int
@@ -71,8 +71,9 @@ def run_study(
     """Run the coordinator's half of a study.
 
     Before anything is charged, parties that do not answer, refuse, or answer nonsense are left out and the run is begun
-    again without them, as long as `min_parties` are there. Afterwards nobody is left out: the run stops, with who and
-    why, and goes on from its checkpoint when called again.
+    again without them, as long as `min_parties` are there. A party that is lost afterwards keeps what it paid, and the run
+    goes on without it, as long as `min_parties` are left: the result is of those, and its notes say so. With fewer the run
+    stops, says who and why, and goes on from its checkpoint when called again.
 
     Parameters
     ----------
@@ -89,7 +90,7 @@ def run_study(
     Raises
     ------
     PartyFailed
-        Too few parties, or one failed after the charge.
+        Too few parties.
     CheckpointUnusable
         See `Checkpoint`.
     """
@@ -108,6 +109,8 @@ def run_study(
                 study.digest,
                 kept,
                 charging=method.charging,
+                ending=method.ending,
+                least=study.min_parties,
                 timeout=timeout,
                 tries=tries,
                 check=lambda question, answer: check_answer(study, question, answer),
@@ -121,8 +124,13 @@ def run_study(
                 method = method_of(study)
                 continue
             break
-        parties = tuple(kept.parties)
+        parties = tuple(federation.names)
+        missing.update({name: f"lost at question {at}: {why}" for name, (at, why) in federation.lost.items()})
     _store_privacy(model, study)
+    notes = _loss_notes(federation.lost, federation.unheard, parties)
+    for line in notes:
+        log(line)
+    model.notes_ = [*model.notes_, *notes]
     return StudyRun(
         model=model,
         parties=parties,
@@ -147,6 +155,20 @@ def _store_privacy(model: Any, study: Study) -> None:
         return
     model.privacy_spent_ = math.inf, 0.0
     model.notes_ = [*model.notes_, NO_PRIVACY]
+
+
+def _loss_notes(lost: dict[str, tuple[int, str]], unheard: dict[str, str], parties: tuple[str, ...]) -> list[str]:
+    """Return in words who was lost after the charge, and who did not hear that the run is over."""
+    notes = []
+    if lost:
+        words = "; ".join(f"{name} at question {at} ({why})" for name, (at, why) in lost.items())
+        notes.append(
+            f"Lost after the charge: {words}. What was charged there stays spent. The result is of {', '.join(parties)}."
+        )
+    if unheard:
+        words = "; ".join(f"{name} ({why})" for name, why in unheard.items())
+        notes.append(f"Not told that the run is over: {words}. The result is whole; their ledgers show an unfinished run.")
+    return notes
 
 
 def _present(study: Study, missing: dict[str, str]) -> tuple[str, ...]:

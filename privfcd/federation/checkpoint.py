@@ -45,12 +45,15 @@ class Checkpoint:
                 "CREATE TABLE IF NOT EXISTS asked (sequence INTEGER, request BLOB, PRIMARY KEY (sequence));"
                 "CREATE TABLE IF NOT EXISTS answers (sequence INTEGER, party TEXT, answer BLOB, "
                 "PRIMARY KEY (sequence, party));"
+                "CREATE TABLE IF NOT EXISTS lost (party TEXT PRIMARY KEY, sequence INTEGER, why TEXT);"
             )
             row = self._store.execute("SELECT study, run, parties, charged FROM run").fetchone()
             if row is not None and not all(isinstance(each, str) for each in row[:3]):
                 raise ValueError("what it says of its run is no text")
             asked = self._store.execute("SELECT sequence, request FROM asked").fetchall()
             answers = self._store.execute("SELECT sequence, party, answer FROM answers").fetchall()
+            lost = self._store.execute("SELECT party, sequence, why FROM lost").fetchall()
+            self._lost = {str(party): (int(sequence), str(why)) for party, sequence, why in lost}
             self._asked: dict[int, bytes] = {sequence: bytes(request) for sequence, request in asked}
             self._answers = {(sequence, str(party)): bytes(answer) for sequence, party, answer in answers}
         if row is not None and row[0] != study:
@@ -74,11 +77,11 @@ class Checkpoint:
         run = secrets.token_hex(16)
         with self._using(), self._store:
             self._store.execute("BEGIN")
-            for table in ("run", "asked", "answers"):
+            for table in ("run", "asked", "answers", "lost"):
                 self._store.execute(f"DELETE FROM {table}")
             self._store.execute("INSERT INTO run VALUES (?, ?, ?, 0)", (self._study, run, "\n".join(parties)))
         self.run, self.parties, self.charged = run, parties, False
-        self._asked, self._answers, self._late = {}, {}, []
+        self._asked, self._answers, self._lost, self._late = {}, {}, {}, []
 
     def charge(self) -> None:
         """Note that parties are about to be charged: from now on the run is not begun again."""
@@ -115,6 +118,16 @@ class Checkpoint:
         """Note an answer when it arrives."""
         self._answers.setdefault((sequence, party), answer)
         self._note("INSERT OR IGNORE INTO answers VALUES (?, ?, ?)", (sequence, party, answer))
+
+    @property
+    def lost(self) -> dict[str, tuple[int, str]]:
+        """The parties that the run goes on without: at which question each was lost, and why."""
+        return dict(self._lost)
+
+    def lose(self, sequence: int, party: str, why: str) -> None:
+        """Note that the run goes on without this party from this question on: it is not asked again."""
+        self._lost.setdefault(party, (sequence, why))
+        self._note("INSERT OR IGNORE INTO lost VALUES (?, ?, ?)", (party, sequence, why))
 
     def close(self) -> None:
         """Close the file."""

@@ -10,7 +10,7 @@ from privfcd import checks
 from privfcd.errors import PartyFailed
 from privfcd.federation.checkpoint import Checkpoint
 from privfcd.federation.envelope import ENVELOPES, WORDS, Answer, Refusal, Request
-from privfcd.federation.protocol import Message
+from privfcd.federation.protocol import Empty, Message
 from privfcd.federation.wire import Codec, MalformedMessage
 
 LEAST_TIMEOUT = 75.0
@@ -45,6 +45,9 @@ class AskAgain(PartyFailed):
 class RemoteFederation:
     """Asks parties over a transport, each question once, and keeps what they answer.
 
+    After the charge a party that does not answer as it should is lost: it is not asked again, its name is dropped from
+    `names`, and the run goes on with the others as long as `least` are left. What it paid stays spent.
+
     Parameters
     ----------
     transport : Transport
@@ -56,13 +59,22 @@ class RemoteFederation:
     checkpoint : Checkpoint
         With a run begun.
     charging : tuple of type
-        Messages that charge; they go to one party after the other, so that after a refusal no other is charged.
+        Messages that charge; they go to one party after the other, so that where a refusal ends the run no other is charged.
+    ending : tuple of type
+        The message that ends a run. Who does not hear it loses nobody's answers: see `unheard`.
+    least : int, optional
+        How many parties the run needs after the charge; all of them by default.
     timeout : float
         Seconds to wait for answers before a party is asked again.
     tries : int
         How often a party is asked, the same question and id each time.
     check : callable
         Called with each question and answer; raises PartyFailed for an answer that cannot be.
+
+    Attributes
+    ----------
+    unheard : dict of str to str
+        Who did not hear that the run is over, and why.
     """
 
     def __init__(
@@ -73,6 +85,8 @@ class RemoteFederation:
         checkpoint: Checkpoint,
         *,
         charging: tuple[type, ...],
+        ending: tuple[type, ...] = (),
+        least: int | None = None,
         timeout: float = 90.0,
         tries: int = 2,
         check: Callable[[Any, Any], None] = lambda question, answer: None,
@@ -82,6 +96,9 @@ class RemoteFederation:
         self._study = study
         self._checkpoint = checkpoint
         self._charging = charging
+        self._ending = ending
+        self._least = len(checkpoint.parties) if least is None else checks.count("least", least)
+        self.unheard: dict[str, str] = {}
         self._timeout = checks.positive("timeout", timeout)
         self._tries = checks.count("tries", tries)
         self._check = check
@@ -92,8 +109,18 @@ class RemoteFederation:
 
     @property
     def names(self) -> Sequence[str]:
-        """See `Federation.names`."""
-        return self._checkpoint.parties
+        """See `Federation.names`: those who are still there. To be read after `ask`, which may drop some."""
+        lost = self._checkpoint.lost
+        return tuple(
+            name
+            for name in self._checkpoint.parties
+            if name not in lost or lost[name][0] > self._sequence  # a checkpoint knows who will be lost later
+        )
+
+    @property
+    def lost(self) -> dict[str, tuple[int, str]]:
+        """Who was lost after the charge: at which question, and why."""
+        return self._checkpoint.lost
 
     @property
     def bytes_exchanged(self) -> int:
@@ -115,22 +142,26 @@ class RemoteFederation:
         request = Request(self._study, self._checkpoint.run, self._sequence, self._codec.encode(message))
         data = ENVELOPES.encode(request)
         self._checkpoint.ask(self._sequence, data)
+        here = self.names
         alone = getattr(message, "in_turn", False) or isinstance(message, self._charging)
         if isinstance(message, self._charging):
             self._checkpoint.charge()
-        if alone:
-            answers: dict[str, Message] = {}
-            for name in self.names:
-                answers.update(self._gather(message, request, data, (name,)))
-        else:
-            answers = self._gather(message, request, data, self.names)
+        answers: dict[str, Message] = {}
+        for names in [(name,) for name in here] if alone else [here]:
+            found, why = self._gather(message, request, data, names)
+            answers.update(found)
+            if why:
+                self._without(why, request.sequence, message)
+                answers.update(dict.fromkeys(self.unheard, Empty()))
         in_order = [answers[name] for name in self.names]
         self._bytes += message.payload_bytes() * len(in_order) + sum(answer.payload_bytes() for answer in in_order)
         self.seconds.append(time.perf_counter() - began)
         return in_order
 
-    def _gather(self, question: Message, request: Request, data: bytes, names: Sequence[str]) -> dict[str, Message]:
-        """Return the answers of these parties, those in the checkpoint first."""
+    def _gather(
+        self, question: Message, request: Request, data: bytes, names: Sequence[str]
+    ) -> tuple[dict[str, Message], dict[str, str]]:
+        """Return the answers of these parties, those in the checkpoint first, and why others have none."""
         known = {name: answer for name, answer in self._checkpoint.answers(request.sequence).items() if name in names}
         answers = {name: self._read(question, answer, request) for name, answer in known.items()}
         waiting = [name for name in names if name not in answers]
@@ -154,9 +185,7 @@ class RemoteFederation:
             else:
                 tries -= 1
         why.update({name: later.get(name, LATE) for name in waiting})
-        if why:
-            raise self._lost(why, request.sequence)
-        return answers
+        return answers, why
 
     def _exchange(self, requests: Mapping[str, bytes]) -> Mapping[str, bytes]:
         answers = self._transport.exchange(requests, self._timeout)
@@ -204,14 +233,23 @@ class RemoteFederation:
             answer = got
         return answer
 
-    def _lost(self, why: Mapping[str, str], sequence: int) -> PartyFailed:
+    def _without(self, why: Mapping[str, str], sequence: int, question: Message) -> None:
+        """Go on without these parties, or raise where that cannot be."""
         if not self._checkpoint.charged:
-            return PartiesLost(why)
+            raise PartiesLost(why)
+        if isinstance(question, self._ending):
+            self.unheard.update(why)
+            return
         words = "; ".join(f"{name}: {reason}" for name, reason in why.items())
-        return PartyFailed(
-            f"question {sequence} was not answered by all: {words}. What was charged stays spent; the run goes on from its "
-            "checkpoint if they come back"
-        )
+        left = len(self.names) - len(why)
+        if left < self._least:
+            before = "".join(f" {name} was lost at question {at}." for name, (at, _) in self.lost.items())
+            raise PartyFailed(
+                f"question {sequence} was not answered by all: {words}. The run needs {self._least} parties and {left} are "
+                f"left.{before} What was charged stays spent; the run goes on from its checkpoint if they come back"
+            )
+        for name, reason in why.items():
+            self._checkpoint.lose(sequence, name, reason)
 
 
 def _envelope(data: bytes) -> Any:

@@ -8,10 +8,10 @@ from collections.abc import Callable
 import numpy as np
 from numpy.typing import NDArray
 
-from privfcd.algorithms.consensus import consensus_step
+from privfcd.algorithms.consensus import Duals, consensus_step
 from privfcd.algorithms.fed_bnsl import messages
 from privfcd.algorithms.fed_bnsl.settings import Settings
-from privfcd.algorithms.rounds import RoundRecord, ended_early, expect
+from privfcd.algorithms.rounds import RoundRecord, ended_early, expect, still_there
 from privfcd.errors import ConvergenceFailure
 from privfcd.federation.protocol import Federation, SparseMatrix
 
@@ -47,25 +47,29 @@ class FedBNSLCoordinator:
     def run(self, federation: Federation, on_round: Callable[[RoundRecord], None] | None = None) -> list[RoundRecord]:
         """Run all rounds, and return their records; the last one's weights are the answer.
 
-        Where a later round comes to no finite weights, the run ends with the round before: moments may have been paid for.
+        Means are over the parties that are still there. Where a later round comes to no finite weights, the run ends with
+        the round before: moments may have been paid for.
         """
         settings = self._settings
         began = time.perf_counter()
         expect(federation, messages.Offer(settings, self._columns), messages.Quote)
         d, dense = len(self._columns), settings.local_step == "closed-form"
-        consensus, dual_mean = np.zeros((d, d)), np.zeros((d, d))
+        consensus = np.zeros((d, d))
+        names = tuple(federation.names)
+        duals = Duals(len(names), d, settings.rho2)
         everything = ~np.eye(d, dtype=np.bool_)
         alpha, rho1 = 0.0, settings.rho1
         records: list[RoundRecord] = []
         for number in range(1, settings.rounds + 1):
             request = messages.Round(number, None if number == 1 else _matrix(consensus, dense))
             updates = expect(federation, request, messages.LocalUpdate)
+            duals.keep(still_there(federation, names))
+            names = tuple(federation.names)
             local = np.zeros((len(updates), d, d))
-            for index, (name, update) in enumerate(zip(federation.names, updates, strict=True)):
+            for index, (name, update) in enumerate(zip(names, updates, strict=True)):
                 update.weights.check(d, name)
                 local[index] = update.weights.dense()
-            mean = local.mean(axis=0)
-            average = mean + dual_mean / settings.rho2
+            average = local.mean(axis=0) + duals.mean / settings.rho2
             support = everything if dense else everything & (local != 0).any(axis=0)
             penalty = len(updates) * settings.rho2
             try:
@@ -77,7 +81,7 @@ class FedBNSLCoordinator:
                 break
             alpha += rho1 * h
             rho1 = max(rho1, min(rho1 * settings.growth, settings.rho1_max))
-            dual_mean += settings.rho2 * (mean - consensus)
+            duals.step(local, consensus)
             record = RoundRecord(
                 number=number,
                 rounds=settings.rounds,

@@ -8,13 +8,13 @@ from collections.abc import Callable
 import numpy as np
 from numpy.typing import NDArray
 
-from privfcd.algorithms.consensus import consensus_step
+from privfcd.algorithms.consensus import Duals, check_size, consensus_step
 from privfcd.algorithms.fed_sparse import messages
 from privfcd.algorithms.fed_sparse.constants import REFIT_PRUNE, default_clip, lifted
 from privfcd.algorithms.fed_sparse.refit import Refitted, refit
 from privfcd.algorithms.fed_sparse.run_noise import RunNoise, noise_notes, run_noise
 from privfcd.algorithms.fed_sparse.settings import Settings
-from privfcd.algorithms.rounds import RoundRecord, check_rows, ended_early, expect
+from privfcd.algorithms.rounds import RoundRecord, check_rows, ended_early, expect, still_there
 from privfcd.algorithms.stability.late_rounds import LateRounds, late_rounds
 from privfcd.errors import ConvergenceFailure, PartyFailed
 from privfcd.federation.protocol import Federation, SparseMatrix
@@ -68,53 +68,56 @@ class FedSparseCoordinator:
     ) -> list[RoundRecord]:
         """Charge the parties, run all rounds, and return the rounds' records; the answer is then in `weights`.
 
-        Where a round comes to no finite weights the run ends with those of the round before, without a refit, and `notes`
-        say so: what was released is paid for.
+        Means are over the parties that are still there. Where a round comes to no finite weights, or to ones too large to be
+        computed with, the run ends with those of the round before, without a refit, and `notes` say so: what was released is
+        paid for.
         """
         settings = self._settings
         began = time.perf_counter()
         private = any(quote.private for quote in quotes)
         share = (private or settings.refit_share > 0) and settings.smoothness is None
+        names = tuple(federation.names)
         federation.ask(messages.Charge())
         started = expect(federation, messages.Start(share), messages.Started)
         moments = None if settings.smoothness is None else np.array(settings.smoothness)
+        quotes, names = self._left(federation, quotes, names)
         if share:
             moments, self.second_moments_sd = _pooled_moments(started, quotes, len(self._columns))
             self.second_moments = moments
         constants = self._constants(moments, private)
-        noise = RunNoise.none(len(self._columns))
-        if private and moments is not None and constants.clip is not None:
-            noise = run_noise(quotes, settings, moments, self.second_moments_sd, constants.clip)
+
+        def noise_of(quotes: list[messages.Quote]) -> RunNoise:  # a mean of fewer parties has more
+            if private and moments is not None and constants.clip is not None:
+                return run_noise(quotes, settings, moments, self.second_moments_sd, constants.clip)
+            return RunNoise.none(len(self._columns))
+
+        noise_of(quotes)  # what a party says of its noise is checked before the rounds
         federation.ask(constants)
         d = len(self._columns)
-        consensus, dual_mean = np.zeros((d, d)), np.zeros((d, d))
+        quotes, names = self._left(federation, quotes, names)
+        consensus, duals = np.zeros((d, d)), Duals(len(names), d, settings.rho2)
         alpha = 0.0
         records: list[RoundRecord] = []
         early = ""
         for number in range(1, settings.rounds + 1):
-            request = messages.Round(number, SparseMatrix.of(consensus))
+            updates = expect(federation, messages.Round(number, SparseMatrix.of(consensus)), messages.LocalUpdate)
+            duals.keep(still_there(federation, names))
+            quotes, names = self._left(federation, quotes, names)
             try:
-                updates = expect(federation, request, messages.LocalUpdate)
-            except ConvergenceFailure as error:  # it hangs on released weights; the rounds before are paid for
-                early = ended_early(number, settings.rounds, error)
-                break
-            local = np.zeros((len(updates), d, d))
-            for index, (name, update) in enumerate(zip(federation.names, updates, strict=True)):
-                update.weights.check(d, name)
-                local[index] = update.weights.dense()
-            mean = local.mean(axis=0)
-            average = mean + dual_mean / settings.rho2
-            support = (local != 0).any(axis=0)
-            np.fill_diagonal(support, False)
-            penalty = len(updates) * settings.rho2
-            try:
+                local = _local(updates, names, d)
+                if private:
+                    check_size(local)
+                average = local.mean(axis=0) + duals.mean / settings.rho2
+                support = (local != 0).any(axis=0)
+                np.fill_diagonal(support, False)
+                penalty = len(updates) * settings.rho2
                 consensus, h = consensus_step(consensus * support, average, support, alpha, settings.rho1, penalty)
-            except ConvergenceFailure as error:
+            except ConvergenceFailure as error:  # it hangs on released weights; the rounds before are paid for
                 early = ended_early(number, settings.rounds, error)
                 break
             consensus = np.where(np.abs(consensus) >= settings.keep, consensus, 0.0)
             alpha += settings.rho1 * h
-            dual_mean += settings.rho2 * (mean - consensus)
+            duals.step(local, consensus)
             record = RoundRecord(
                 number=number,
                 rounds=settings.rounds,
@@ -134,7 +137,9 @@ class FedSparseCoordinator:
         refitted: Refitted | None = None
         if settings.refit_share and moments is not None and not early:
             rows = np.array([quote.n_rows for quote in quotes], dtype=np.float64)
-            refitted = refit(federation, settings, consensus, moments, rows, noise.refit)
+            refitted = refit(federation, settings, consensus, moments, rows, noise_of(quotes).refit_parts)
+            quotes, names = self._left(federation, quotes, names)
+        noise = noise_of(quotes)
         descent_limits = sizes = noise.descent_limits(settings.threshold)
         if refitted is not None:
             self.weights = refitted.weights
@@ -158,6 +163,13 @@ class FedSparseCoordinator:
         federation.ask(messages.Finish(SparseMatrix.of(self.weights)))
         return records
 
+    def _left(
+        self, federation: Federation, quotes: list[messages.Quote], names: tuple[str, ...]
+    ) -> tuple[list[messages.Quote], tuple[str, ...]]:
+        """Return the quotes and names of the parties that are still there."""
+        places = still_there(federation, names)
+        return [quotes[place] for place in places], tuple(names[place] for place in places)
+
     def _constants(self, moments: Array | None, private: bool) -> messages.Configure:
         """Choose what all parties share from what was released: post-processing."""
         settings = self._settings
@@ -168,6 +180,26 @@ class FedSparseCoordinator:
             clip = default_clip(moments, settings.rho2, settings.loss)
         shared = None if settings.smoothness is not None else tuple(moments.tolist())
         return messages.Configure(shared, clip)
+
+
+def _local(updates: list[messages.LocalUpdate], names: tuple[str, ...], d: int) -> Array:
+    """Return the parties' B, shape (parties, d, d).
+
+    Raises
+    ------
+    ConvergenceFailure
+        A party could not compute with the weights of the round.
+    """
+    local = np.zeros((len(updates), d, d))
+    for index, (name, update) in enumerate(zip(names, updates, strict=True)):
+        if update.weights is None:
+            raise ConvergenceFailure(
+                f"weights grew beyond what {name} can compute with: the noise is too large for this step; use more rows, a "
+                "larger epsilon or fewer updates"
+            )
+        update.weights.check(d, name)
+        local[index] = update.weights.dense()
+    return local
 
 
 def _pooled_moments(started: list[messages.Started], quotes: list[messages.Quote], d: int) -> tuple[Array, Array]:

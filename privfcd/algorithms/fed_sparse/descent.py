@@ -56,11 +56,17 @@ class LocalDescent:
         self._local: Array | None = None
 
     def round(self, consensus: Array, *key: int) -> SparseMatrix:
-        """Return B after this round's updates from B = `consensus`; `key` names the round's noise stream."""
+        """Return B after this round's updates from B = `consensus`; `key` names the round's noise stream.
+
+        Raises
+        ------
+        ConvergenceFailure
+            The weights are too large to be computed with: public numbers say so. Nothing was drawn.
+        """
         settings, session = self._settings, self._session
-        if self._local is not None:
-            self._dual += settings.rho2 * (self._local - consensus)
-        session.start(consensus, self._dual - settings.rho2 * consensus, *key)
+        dual = self._dual if self._local is None else self._dual + settings.rho2 * (self._local - consensus)
+        session.start(consensus, dual - settings.rho2 * consensus, *key)
+        self._dual = dual
         weights = session.descend(settings.step, settings.updates)
         if weights is None:
             weights = self._one_by_one(consensus)

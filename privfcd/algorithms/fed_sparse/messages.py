@@ -112,13 +112,16 @@ class Round:
 
 @dataclass(frozen=True, eq=False)
 class LocalUpdate:
-    """From a party: its B after this round's updates."""
+    """From a party: its B after this round's updates; None where its weights are too large to be computed with.
 
-    weights: SparseMatrix
+    What is too large follows from public and released numbers, never from the rows.
+    """
+
+    weights: SparseMatrix | None
 
     def payload_bytes(self) -> int:
         """Return the size of B."""
-        return self.weights.payload_bytes()
+        return 0 if self.weights is None else self.weights.payload_bytes()
 
 
 @dataclass(frozen=True, eq=False)

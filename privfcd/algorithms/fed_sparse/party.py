@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from privfcd.accounting import REPLACE_ONE, Reservation
 from privfcd.algorithms.charging import run_label
+from privfcd.algorithms.consensus import check_size
 from privfcd.algorithms.fed_sparse import messages
 from privfcd.algorithms.fed_sparse.constants import REFIT_CLIP, lifted
 from privfcd.algorithms.fed_sparse.descent import LocalDescent
@@ -22,7 +23,7 @@ from privfcd.algorithms.fed_sparse.support_gradient import SupportGradient
 from privfcd.data.histogram import OctaveHistogram, upper_bounds
 from privfcd.data.private import PrivateTable
 from privfcd.data.queries import ClippedMean, ColumnSquares, Query
-from privfcd.errors import PartyFailed
+from privfcd.errors import ConvergenceFailure, PartyFailed
 from privfcd.federation.protocol import Empty, Message
 from privfcd.federation.terms import Terms
 from privfcd.mechanisms import Gaussian
@@ -162,7 +163,14 @@ class FedSparseParty:
             raise PartyFailed(f"{self.name} was asked for a round before its constants were set")
         message.weights.check(self._table.n_columns, "the coordinator")
         self._rounds = self._next("round", message.number, self._rounds)
-        update = descent.round(message.weights.dense(), self._index, message.number)
+        weights = message.weights.dense()
+        try:
+            if not self._table.open:
+                check_size(weights)
+            update = descent.round(weights, self._index, message.number)
+        except ConvergenceFailure:  # of public numbers, before anything is drawn
+            self._failed = True
+            return messages.LocalUpdate(None)
         reservation.checkpoint(f"round {message.number}")
         return messages.LocalUpdate(update)
 

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from privfcd.algorithms.fed_sparse import messages
 from privfcd.algorithms.fed_sparse.constants import REFIT_PRUNE, REFIT_STEPS, lifted
 from privfcd.algorithms.fed_sparse.settings import Settings
-from privfcd.algorithms.rounds import expect
+from privfcd.algorithms.rounds import expect, still_there
 from privfcd.errors import PartyFailed
 from privfcd.federation.protocol import Federation, SparseMatrix
 from privfcd.graphs.dag import project_to_dag
@@ -50,7 +50,7 @@ class Refitted:
 
 
 def refit(
-    federation: Federation, settings: Settings, weights: Array, moments: Array, rows: Array, noise: float = 0.0
+    federation: Federation, settings: Settings, weights: Array, moments: Array, rows: Array, noise: Array | None = None
 ) -> Refitted | None:
     """Return the weights after the refit, or None where noise makes it useless.
 
@@ -69,31 +69,39 @@ def refit(
         Second moments of the columns, released or declared.
     rows : ndarray of shape (parties,)
         Public numbers of rows, by which gradients are weighted.
-    noise : float
-        `RunNoise.refit`; 0 for exact gradients.
+    noise : ndarray of shape (parties,), optional
+        `RunNoise.refit_parts`; None or empty for exact gradients.
     """
     weights = project_to_dag(weights, REFIT_PRUNE * settings.threshold).weights
-    shares = rows / rows.sum()
+    names = tuple(federation.names)
+    parts = np.zeros(len(rows)) if noise is None or not len(noise) else noise
     scale = settings.loss.curvature
     units = np.sqrt(scale * lifted(moments) + settings.rho2)  # clips are in proportion to these
     planned_sd, noise_sd = np.zeros(weights.shape), np.zeros(weights.shape)
-    noise *= math.sqrt(np.count_nonzero(weights))
-    if noise and _useless(_spread(weights, scale * implied_moments(weights, moments), noise * units), settings):
+    grown = math.sqrt(np.count_nonzero(weights))
+
+    def pooled() -> float:
+        return grown * float(np.linalg.norm(rows / rows.sum() * parts))
+
+    planned = pooled()
+    if planned and _useless(_spread(weights, scale * implied_moments(weights, moments), planned * units), settings):
         return None
     for number in range(1, REFIT_STEPS + 1):
         places = np.nonzero(weights)
         if not len(places[0]):
             break
         answers = expect(federation, messages.Refit(number, SparseMatrix.of(weights)), messages.SupportSlope)
+        here = still_there(federation, names)
+        rows, parts, names = rows[here], parts[here], tuple(federation.names)
         gradient = np.zeros(weights.shape)
-        for share, name, answer in zip(shares, federation.names, answers, strict=True):
+        for share, name, answer in zip(rows / rows.sum(), names, answers, strict=True):
             if answer.values.shape != places[0].shape or not np.isfinite(answer.values).all():
                 raise PartyFailed(f"{name} sent a gradient that is not {len(places[0])} finite numbers")
             gradient[places] += share * answer.values
         implied = scale * implied_moments(weights, moments)
         if number == REFIT_STEPS:
-            planned_sd = _spread(weights, implied, noise * units)
-            noise_sd = _spread(weights, implied, max(noise, _seen_noise(weights, gradient, units)) * units)
+            planned_sd = _spread(weights, implied, pooled() * units)
+            noise_sd = _spread(weights, implied, max(pooled(), _seen_noise(weights, gradient, units)) * units)
         weights = _newton_step(weights, gradient, implied)
     return None if _useless(planned_sd, settings) else Refitted(weights, planned_sd, noise_sd)
 

@@ -22,7 +22,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 from numpy.typing import NDArray
@@ -54,11 +54,14 @@ class RunNoise:
         E entries it is sqrt(E) times as much.
     unknown : ndarray of bool, shape (d,)
         Columns whose released second moments are not beyond `NOISE_SDS` standard deviations of their noise.
+    refit_parts : ndarray of shape (parties,)
+        As `refit`, of each party's own gradient.
     """
 
     update: Array
     refit: float
     unknown: NDArray[np.bool_]
+    refit_parts: Array = field(default_factory=lambda: np.zeros(0))
 
     @classmethod
     def none(cls, d: int) -> RunNoise:
@@ -116,10 +119,12 @@ def run_noise(
     rows = np.array([quote.n_rows for quote in quotes], dtype=np.float64)
     together = float(np.linalg.norm(said[:, 0])) / len(quotes)
     kept = settings.step / (2 - settings.step)  # share of an update's variance that repeated updates come to
+    parts = unit * REFIT_CLIP * said[:, 1]
     return RunNoise(
         unit * together * math.sqrt(kept) / np.sqrt(smoothness),
-        unit * REFIT_CLIP * float(np.linalg.norm(rows / rows.sum() * said[:, 1])),
+        float(np.linalg.norm(rows / rows.sum() * parts)),
         np.zeros(len(moments), dtype=bool) if moments_sd is None else moments <= NOISE_SDS * moments_sd,
+        parts,
     )
 
 

@@ -12,7 +12,7 @@ from privfcd.algorithms.peri.local_graph import repaired
 from privfcd.algorithms.peri.orientation import Directed, by_authors_rule, by_regret, by_votes
 from privfcd.algorithms.peri.refinement import Refined, refined
 from privfcd.algorithms.peri.settings import Settings
-from privfcd.algorithms.rounds import expect
+from privfcd.algorithms.rounds import PartyLost, SameParties, expect
 from privfcd.federation.protocol import Empty, Federation
 from privfcd.graphs.pdag import Pdag
 
@@ -78,7 +78,18 @@ class PERICoordinator:
         self._columns = columns
 
     def run(self, federation: Federation) -> Outcome:
-        """Search the common CPDAG, direct its edges, and return both."""
+        """Search the common CPDAG, direct its edges, and return both.
+
+        Where a party is lost on the way, all begins again with the others: regrets of different parties say nothing about
+        each other, and those who stay answer from what they have.
+        """
+        while True:
+            try:
+                return self._run(SameParties(federation))
+            except PartyLost:
+                continue
+
+    def _run(self, federation: Federation) -> Outcome:
         settings, d = self._settings, len(self._columns)
         quotes = expect(federation, messages.Offer(settings, self._columns), messages.Quote)
         search = common_search(federation, d, settings)

@@ -14,7 +14,7 @@ from privfcd.algorithms.release.plan import COVARIANCE, DIFFERENCES, HISTOGRAM, 
 from privfcd.algorithms.release.rounds import Rounds
 from privfcd.algorithms.release.settings import ReleaseSettings
 from privfcd.algorithms.release.whitening import Whitening
-from privfcd.algorithms.rounds import check_rows, expect
+from privfcd.algorithms.rounds import check_rows, expect, still_there
 from privfcd.errors import InvalidParameter
 from privfcd.federation.protocol import Empty, Federation
 from privfcd.moments import Moments, NoiseTerm
@@ -25,10 +25,21 @@ Array = NDArray[np.float64]
 
 @dataclass(frozen=True, eq=False)
 class Outcome:
-    """What came of a run: moments of each party (none where they stay there), and by which constants."""
+    """What came of a run.
+
+    Attributes
+    ----------
+    parts : tuple of Moments
+        Of each party that was not lost on the way; none where they stay there.
+    rule : dict
+        By which constants.
+    places : tuple of int
+        Where these parties stood among those that the run began with.
+    """
 
     parts: tuple[Moments, ...]
     rule: dict[str, Any] = field(default_factory=dict)
+    places: tuple[int, ...] = ()
 
 
 class ReleaseCoordinator:
@@ -49,10 +60,13 @@ class ReleaseCoordinator:
         self._settings = settings
         self._columns = columns
         self._whitening = whitening
+        self._names: tuple[str, ...] = ()
+        self._places: list[int] = []
 
     def offer(self, federation: Federation) -> list[messages.Quote]:
         """Ask every party whether it can take part; nothing is charged anywhere."""
         quotes = expect(federation, messages.Offer(self._settings, self._columns), messages.Quote)
+        self._names = tuple(federation.names)
         check_rows([quote.n_rows for quote in quotes], len(self._columns))
         if self._settings.method == "exact" and any(quote.private for quote in quotes):
             private = [name for name, quote in zip(federation.names, quotes, strict=True) if quote.private]
@@ -78,34 +92,52 @@ class ReleaseCoordinator:
         expect(federation, messages.Charge(), Empty)
 
     def release(self, federation: Federation, quotes: list[messages.Quote], shares: dict[str, float]) -> Outcome:
-        """Do the releases that were charged for, and return what came of them."""
-        rule: dict[str, Any] = {
-            "method": self._settings.method,
-            "rows": [quote.n_rows for quote in quotes],
-            "mu": [quote.mu for quote in quotes],
-            "shares of mu²": dict(shares),
-        }
+        """Do the releases that were charged for, and return what came of them.
+
+        `quotes` are those of all parties that were offered the run. One that is lost on the way is left out of all that
+        follows, and its moments of the result; what was planned and charged stays as it was agreed by all.
+        """
+        rule: dict[str, Any] = {"method": self._settings.method, "rows": [], "mu": [], "shares of mu²": dict(shares)}
+        parts: tuple[Moments, ...] = ()
         if not self._settings.send:
             expect(federation, messages.AskOwn(), Empty)
-            federation.ask(messages.Finish())
-            return Outcome((), rule)
+        else:
+            parts = self._sent(federation, quotes, shares, rule)
+        federation.ask(messages.Finish())
+        places = tuple(still_there(federation, self._names))
+        if parts:  # who was lost by the last question has no part in the result
+            at = dict(zip(self._places, parts, strict=True))
+            parts = tuple(at[place] for place in places)
+        rule |= {"rows": [quotes[place].n_rows for place in places], "mu": [quotes[place].mu for place in places]}
+        return Outcome(parts, rule, places)
+
+    def _sent(
+        self, federation: Federation, quotes: list[messages.Quote], shares: dict[str, float], rule: dict[str, Any]
+    ) -> tuple[Moments, ...]:
+        """Return the moments of each party that is there at the end, as they were sent."""
         bounds, norm = self._bounds(federation, quotes, shares, rule)
         means = self._means(federation, quotes, bounds, rule)
-        if self._settings.method == "preconditioned":
-            centre = self._settings.centre
-            if means is not None:
-                centre = tuple((rules.pooled_weights(quotes) @ means).tolist())
-            pairs = rules.takes_differences(self._settings, quotes)
-            ask = messages.AskHistogram(DIFFERENCES, None, True) if pairs else messages.AskHistogram(SCALES, centre)
-            histogram = pooled_histogram(federation, quotes, ask, len(self._columns))
-            noise = np.array(rule["mean noise sd"]) if "mean noise sd" in rule else None
-            rounds = Rounds(federation, quotes, self._columns, self._settings, centre, noise, self._whitening)
-            parts = rounds.run(histogram, {label: share for label, share in shares.items() if label.startswith(ROUND)})
-            rule |= rounds.rule
-        else:
-            parts = self._covariances(federation, quotes, norm, bounds, means, rule)
-        federation.ask(messages.Finish())
-        return Outcome(parts, rule)
+        if self._settings.method != "preconditioned":
+            return self._covariances(federation, quotes, norm, bounds, means, rule)
+        centre = self._settings.centre
+        if means is not None:
+            centre = tuple((rules.pooled_weights(self._here(federation, quotes)) @ means[self._places]).tolist())
+        pairs = rules.takes_differences(self._settings, quotes)
+        ask = messages.AskHistogram(DIFFERENCES, None, True) if pairs else messages.AskHistogram(SCALES, centre)
+        histogram = self._histogram(federation, quotes, ask)
+        noise = np.array(rule["mean noise sd"]) if "mean noise sd" in rule else None
+        rounds = Rounds(
+            federation, quotes, self._names, self._columns, self._settings, centre, noise, self._whitening
+        )
+        parts = rounds.run(histogram, {label: share for label, share in shares.items() if label.startswith(ROUND)})
+        rule |= rounds.rule
+        self._places = rounds.places
+        return parts
+
+    def _here(self, federation: Federation, quotes: list[messages.Quote]) -> list[messages.Quote]:
+        """Return the quotes of the parties that are still there, whose places are then in `_places`."""
+        self._places = still_there(federation, self._names)
+        return [quotes[place] for place in self._places]
 
     def _shares(self, quotes: list[messages.Quote]) -> dict[str, float]:
         """Return all releases of the run with their shares of mu²."""
@@ -158,7 +190,7 @@ class ReleaseCoordinator:
         if HISTOGRAM not in shares:
             return None, norm
         ask = messages.AskHistogram(HISTOGRAM, None)
-        histogram = pooled_histogram(federation, quotes, ask, len(self._columns))
+        histogram = self._histogram(federation, quotes, ask)
         bounds, found = rules.bounds_from(histogram.values, histogram.noise_sd)
         rule["histogram"] = {"noise sd": histogram.noise_sd, "bounds": bounds.tolist(), "row norm": found}
         return bounds, found if norm is None else norm
@@ -166,7 +198,7 @@ class ReleaseCoordinator:
     def _means(
         self, federation: Federation, quotes: list[messages.Quote], bounds: Array | None, rule: dict[str, Any]
     ) -> Array | None:
-        """Return each party's released mean, shape (P, d), where means are to be released."""
+        """Return each party's released mean, shape (P, d), where means are to be released; NaN where a party is lost."""
         d = len(self._columns)
         if not self._settings.center or rules.takes_differences(self._settings, quotes):
             return None
@@ -176,11 +208,13 @@ class ReleaseCoordinator:
         for name, answer in zip(federation.names, answers, strict=True):
             answer.check((d,), name)
         units = np.where(np.isinf(bounds), 1.0, bounds)
-        weights = rules.pooled_weights(quotes)
+        weights = rules.pooled_weights(self._here(federation, quotes))
         noise = [answer.noise_sd for answer in answers]
         own = max(noise) if self._settings.method != "preconditioned" else math.hypot(*(weights * noise))
         rule["mean noise sd"] = (own * units).tolist()
-        return np.array([answer.values for answer in answers]) * units
+        means = np.full((len(quotes), d), math.nan)
+        means[self._places] = np.array([answer.values for answer in answers]) * units
+        return means
 
     def _covariances(
         self,
@@ -197,13 +231,14 @@ class ReleaseCoordinator:
             norm = math.inf
         elif norm is None:
             assert bounds is not None
-            norm = max(rules.norm_of(bounds, off) for off in ([centre] if means is None else means))
+            norm = max(rules.norm_of(bounds, off) for off in ([centre] if means is None else means[self._places]))
         if math.isfinite(norm):
             rule["row norm"] = norm
         ask = messages.AskMoments(COVARIANCE, norm, None, centre, own_mean=means is not None)
         answers = expect(federation, ask, messages.Matrix)
         public = None if centre is None else np.array(centre)
-        off = [public] * len(quotes) if means is None else list(means)
+        here = self._here(federation, quotes)
+        off = [public] * len(here) if means is None else list(means[self._places])
         d = len(self._columns)
         return tuple(
             Moments(
@@ -213,17 +248,16 @@ class ReleaseCoordinator:
                 (NoiseTerm(answer.scale),) if answer.scale else (),
                 mean,
             )
-            for name, answer, quote, mean in zip(federation.names, answers, quotes, off, strict=True)
+            for name, answer, quote, mean in zip(federation.names, answers, here, off, strict=True)
         )
 
-
-def pooled_histogram(
-    federation: Federation, quotes: list[messages.Quote], ask: messages.AskHistogram, d: int
-) -> messages.Numbers:
-    """Ask for a histogram, and return that of all rows."""
-    answers = expect(federation, ask, messages.Numbers)
-    for name, answer in zip(federation.names, answers, strict=True):
-        answer.check((d + 1, BINS), name)
-    weights = rules.pooled_weights(quotes)
-    values = np.tensordot(weights, np.array([answer.values for answer in answers]), axes=1)
-    return messages.Numbers(values, math.hypot(*(weights * [answer.noise_sd for answer in answers])))
+    def _histogram(
+        self, federation: Federation, quotes: list[messages.Quote], ask: messages.AskHistogram
+    ) -> messages.Numbers:
+        """Ask for a histogram, and return that of all rows."""
+        answers = expect(federation, ask, messages.Numbers)
+        for name, answer in zip(federation.names, answers, strict=True):
+            answer.check((len(self._columns) + 1, BINS), name)
+        weights = rules.pooled_weights(self._here(federation, quotes))
+        values = np.tensordot(weights, np.array([answer.values for answer in answers]), axes=1)
+        return messages.Numbers(values, math.hypot(*(weights * [answer.noise_sd for answer in answers])))

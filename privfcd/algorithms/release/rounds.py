@@ -18,7 +18,7 @@ from privfcd.algorithms.release.clipping import kept_share, ratio_for
 from privfcd.algorithms.release.combine import Combined, Round, alone, combine
 from privfcd.algorithms.release.settings import ReleaseSettings
 from privfcd.algorithms.release.whitening import NextRows, Whitening, next_rows
-from privfcd.algorithms.rounds import expect
+from privfcd.algorithms.rounds import expect, still_there
 from privfcd.data.directions import linear_on_grid
 from privfcd.data.pairs import SHIFTS
 from privfcd.federation.protocol import Federation, SparseMatrix
@@ -35,6 +35,8 @@ class Rounds:
     ----------
     federation : Federation
     quotes : list of Quote
+    names : tuple of str
+        Whose they are. A party that is lost in one of the rounds has no part in those before it either.
     columns : tuple of str
     settings : ReleaseSettings
     centre : tuple of float, optional
@@ -48,6 +50,7 @@ class Rounds:
         self,
         federation: Federation,
         quotes: list[messages.Quote],
+        names: tuple[str, ...],
         columns: tuple[str, ...],
         settings: ReleaseSettings,
         centre: tuple[float, ...] | None,
@@ -55,15 +58,17 @@ class Rounds:
         whitening: Whitening,
     ) -> None:
         self._federation = federation
-        self._quotes = quotes
+        self._names = names
         self._columns = columns
         self._centre = centre
         self._centre_noise = centre_noise
         self._whitening = whitening
-        self._weights = rules.pooled_weights(quotes)
-        self._rows = sum(quote.n_rows for quote in quotes)
+        self._all = quotes
         self._differences = rules.takes_differences(settings, quotes)
-        self._seen = rules.seen(settings, quotes)
+        self._all_seen = rules.seen(settings, quotes)
+        self.places = list(range(len(names)))
+        self._done: list[Round] = []
+        self._leave_out_the_lost()
         self.rule: dict[str, Any] = {}
 
     def run(self, histogram: messages.Numbers, shares: dict[str, float]) -> tuple[Moments, ...]:
@@ -78,11 +83,10 @@ class Rounds:
         filled[empty] = max(histogram.noise_sd, 1e-3)
         extra = (scales / units) ** 2 * np.maximum(rules.FEW / (filled * d) - 1, 0.0)
         rows = NextRows(np.diag(1 / np.sqrt((scales / units) ** 2 + extra)), float(d), max(d / 3, 1.0), 0.0)
-        done: list[Round] = []
         notes: list[dict[str, Any]] = []
         for label, share in shares.items():
-            if done:
-                known = self._moments(self._combined(done))
+            if self._done:
+                known = self._moments(self._combined())
                 structure = self._whitening(known)
                 rows = next_rows(known, structure, extra)
                 notes[-1] |= {
@@ -90,9 +94,9 @@ class Rounds:
                     "kept of what it does not explain": rows.unexplained,
                 }
             made, note = self._round(label, share, rows, units)
-            done.append(made)
+            self._done.append(made)
             notes.append(note)
-        combined = self._combined(done)
+        combined = self._combined()
         self.rule = {"scales": scales.tolist(), "rounds": notes}
         if (units != 1).any():
             self.rule["units"] = units.tolist()
@@ -106,6 +110,7 @@ class Rounds:
         sent = linear_on_grid(rows.linear / units[:, None])  # what is released is the law under the rounded matrix
         ask = messages.AskMoments(label, norm, SparseMatrix.of(sent), self._centre, self._differences)
         answers = expect(self._federation, ask, messages.Matrix)
+        self._leave_out_the_lost()
         parts = np.array([a.dense(d, name) for name, a in zip(self._federation.names, answers, strict=True)])
         scales = np.array([answer.scale for answer in answers])
         trace = float(self._weights @ np.trace(parts, axis1=1, axis2=2))
@@ -117,7 +122,19 @@ class Rounds:
             scales = scales * (math.hypot(noise, excess) / noise)
         return Round(sent * units[:, None], parts / kept, scales / kept), {"noise": noise, "norm": norm, "kept": kept}
 
-    def _combined(self, done: list[Round]) -> Combined:
+    def _leave_out_the_lost(self) -> None:
+        """Cut all that is kept of parties to those that are still there, the rounds that are done too."""
+        before, self.places = self.places, still_there(self._federation, self._names)
+        if self._done and len(self.places) < len(before):
+            keep = [before.index(place) for place in self.places]
+            self._done = [Round(one.linear, one.parts[keep], one.scales[keep]) for one in self._done]
+        self._quotes = [self._all[place] for place in self.places]
+        self._seen = [self._all_seen[place] for place in self.places]
+        self._weights = rules.pooled_weights(self._quotes)
+        self._rows = sum(quote.n_rows for quote in self._quotes)
+
+    def _combined(self) -> Combined:
+        done = self._done
         return alone(done[0]) if len(done) == 1 else combine(done[-2], done[-1], self._weights)
 
     def _moments(self, combined: Combined) -> Moments:

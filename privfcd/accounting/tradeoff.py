@@ -62,7 +62,15 @@ def true_positive_rate(event: DpEvent, false_positive_rate: float = 0.01) -> flo
 
 
 def tradeoff(event: DpEvent, false_positive_rate: float) -> float:
-    """Return a lower bound on an attacker's false negative rate at a false positive rate: the trade-off function."""
+    """Return a lower bound on an attacker's false negative rate: the trade-off function.
+
+    Parameters
+    ----------
+    event : dp_accounting.DpEvent
+        All that is released, under one neighbouring relation (a replaced record).
+    false_positive_rate : float
+        In [0, 1].
+    """
     return max(0.0, 1.0 - true_positive_rate(event, false_positive_rate))
 
 

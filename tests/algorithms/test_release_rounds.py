@@ -101,7 +101,7 @@ def known(sd: float, matrix: np.ndarray = TRUTH) -> Moments:
 
 def test_the_next_rows_are_white_where_the_moments_are_known() -> None:
     for structure in (STRUCTURE, Structure(np.zeros((4, 4)), np.diag(TRUTH)), Structure(-WEIGHTS, np.ones(4))):
-        rows = next_rows(known(1e-5), structure, NONE)
+        rows = next_rows(known(1e-5), structure, NONE, False)
         np.testing.assert_allclose(rows.linear.T @ TRUTH @ rows.linear, np.eye(4), atol=0.01)
         assert rows.total == pytest.approx(4, rel=0.01) and rows.freedom == pytest.approx(4, rel=0.01)
 
@@ -112,14 +112,14 @@ def test_no_direction_is_stretched_beyond_its_noise() -> None:
     for sd in (0.01, 0.3, 5.0):
         wrong = Structure(np.triu(rng.normal(size=(4, 4)), 1), 10 ** rng.uniform(-6, 1, 4))
         moments = known(sd, noisy(rng, TRUTH, sd))
-        linear = next_rows(moments, wrong, NONE).linear
+        linear = next_rows(moments, wrong, NONE, False).linear
         stretched = np.sqrt(moments.noise_variances(linear, linear))
         assert (stretched <= 1 + 1e-9).all()
 
 
 def test_columns_that_shall_be_smaller_are() -> None:
     extra = np.array([0.0, 9.0, 0.0, 0.0]) * TRUTH[1, 1]
-    rows = next_rows(known(1e-5), STRUCTURE, extra)
+    rows = next_rows(known(1e-5), STRUCTURE, extra, False)
     larger = TRUTH + np.diag(extra)
     np.testing.assert_allclose(rows.linear.T @ larger @ rows.linear, np.eye(4), atol=0.01)
     assert rows.total == pytest.approx(np.trace(rows.linear.T @ TRUTH @ rows.linear), rel=0.01)

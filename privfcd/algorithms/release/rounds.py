@@ -88,7 +88,7 @@ class Rounds:
             if self._done:
                 known = self._moments(self._combined())
                 structure = self._whitening(known)
-                rows = next_rows(known, structure, extra)
+                rows = next_rows(known, structure, extra, rules.white_noise(self._seen, d) >= rules.LOUD)
                 notes[-1] |= {
                     "structure's weights": int(np.count_nonzero(structure.weights)),
                     "kept of what it does not explain": rows.unexplained,

@@ -71,7 +71,8 @@ class NextRows:
         A.
     total : float
         Expected squared norm of y = x A: as the moments say, and for each coordinate one standard deviation
-        of its noise more, by which a structure that was fitted to noisy moments flatters itself.
+        of its noise more, by which a structure that was fitted to noisy moments flatters itself; in loud noise one
+        standard deviation of the sum.
     freedom : float
         tr(G)² / tr(G²), G the expected second moments of y.
     unexplained : float
@@ -106,7 +107,7 @@ def shrunk_variances(variances: Array, noise: Array) -> Array:
     return np.asarray(np.maximum(middle + share * apart, LEAST_VARIANCE * middle))
 
 
-def next_rows(moments: Moments, structure: Structure, extra: Array) -> NextRows:
+def next_rows(moments: Moments, structure: Structure, extra: Array, loud: bool) -> NextRows:
     """Return the matrix of the next round.
 
     In the structure's coordinates the moments W should be the identity. What they are beyond it, R = W - I, has noise of
@@ -121,6 +122,8 @@ def next_rows(moments: Moments, structure: Structure, extra: Array) -> NextRows:
     structure : Structure
     extra : ndarray of shape (d,)
         What is added to the variances of columns whose coordinates shall be smaller than the others'.
+    loud : bool
+        Whether noise is so loud that a norm that is too large costs more than one that cuts too much.
     """
     d = len(moments.columns)
     white = moments.carried(structure.whitening.T)
@@ -145,7 +148,10 @@ def next_rows(moments: Moments, structure: Structure, extra: Array) -> NextRows:
         linear, expected = smaller, through.T @ expected @ through
     made = max(float(np.trace(expected)), 0.3 * d)
     said = float(((linear.T @ moments.matrix) * linear.T).sum())
-    said += float(np.sqrt(moments.noise_variances(linear, linear)).sum())
+    if loud:
+        said += math.sqrt(moments.form_noise_variance(linear @ linear.T))
+    else:
+        said += float(np.sqrt(moments.noise_variances(linear, linear)).sum())
     total = min(max(made, said), MOST_TOTAL * made)
     freedom = min(made**2 / max(float((expected**2).sum()), 1e-12), float(d))
     return NextRows(linear, total, freedom, unexplained)

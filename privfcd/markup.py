@@ -41,6 +41,11 @@ def json_escaped(text: str) -> str:
     return _UNWRITABLE.sub(lambda found: json.dumps(found[0])[1:-1], text)
 
 
+def xml_escaped(text: str) -> str:
+    """Return an XML text that reads the same, with character references for what `escape` replaces."""
+    return _UNWRITABLE.sub(lambda found: f"&#x{ord(found[0]):x};", text)
+
+
 def table(rows: Iterable[Sequence[object]], header: Sequence[object] = (), limit: int | None = None) -> str:
     """Return an HTML table, all cells escaped; beyond `limit` rows a last line says how many are left out."""
     kept = list(rows)

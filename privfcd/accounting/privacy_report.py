@@ -17,7 +17,7 @@ from privfcd.accounting.events import REPLACE_ONE
 from privfcd.accounting.ledger import Reservation
 from privfcd.accounting.units import UNITS_IN_ONE
 from privfcd.amounts import float_down, float_up
-from privfcd.markup import bullets, card, folded, paragraph, table, writable
+from privfcd.markup import bullets, card, folded, one_line, paragraph, table, writable
 
 
 @dataclass(frozen=True)
@@ -130,15 +130,15 @@ class PrivacyReport:
     def headline(self) -> str:
         """Return the promise in one line, its numbers rounded up."""
         if math.isinf(self.epsilon) and math.isinf(self.rho):
-            return f"{self.party}: NO PRIVACY, exact answers (epsilon = inf)"
+            return f"{one_line(self.party)}: NO PRIVACY, exact answers (epsilon = inf)"
         cost = f"rho = {rounded_up(self.rho)} (zCDP; at delta = 0 no epsilon)"
         if math.isfinite(self.epsilon):
             cost = f"epsilon = {rounded_up(self.epsilon)} at delta = {rounded_up(self.delta)}"
         if self.trusted:
             cost += f", not towards {self.trusted}"
         if self.secure:
-            return f"{self.party}: {cost}; left of its budget: {self.left}"
-        return f"{self.party}: THE NOISE WAS SIMULATED, this run protects nobody; with secure noise {cost}"
+            return f"{one_line(self.party)}: {cost}; left of its budget: {self.left}"
+        return f"{one_line(self.party)}: THE NOISE WAS SIMULATED, this run protects nobody; with secure noise {cost}"
 
     def _repr_html_(self) -> str:
         """Return the report for notebooks: the promise first, the releases and assumptions folded away."""

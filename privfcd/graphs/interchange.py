@@ -14,6 +14,9 @@ json     .json          yes       node-link JSON, the form of networkx 3.4 and l
 csv      .csv           yes       header from,to and, where used, weight, undirected, stability; an undirected
                                   edge is one row with `true`; a node without edges is a row with empty `to`
 ======== ============== ========= =========================================================================
+
+Characters that are not seen, or that turn the direction of writing, are written as the format's own escapes in GraphML
+and JSON, which every reader undoes, and spelt out in DOT, which is for drawing. CSV has none: it carries names exactly.
 """
 
 from __future__ import annotations
@@ -32,7 +35,7 @@ import networkx as nx
 from privfcd.checks import UNWRITABLE, real, refuse
 from privfcd.errors import InvalidParameter
 from privfcd.graphs.dag import plain_digraph
-from privfcd.markup import csv_cell, csv_text, json_escaped
+from privfcd.markup import csv_cell, csv_text, json_escaped, xml_escaped
 from privfcd.reading import content_of, parsing
 from privfcd.whole_files import write_whole
 
@@ -186,7 +189,7 @@ def _format_of(path: Path, format: str | None, accepted: tuple[str, ...]) -> str
 def _write_graphml(graph: nx.DiGraph[str]) -> str:
     buffer = io.BytesIO()
     nx.write_graphml_xml(graph, buffer)
-    return buffer.getvalue().decode("utf-8")
+    return xml_escaped(buffer.getvalue().decode("utf-8"))
 
 
 def _read_graphml(text: str) -> object:
@@ -311,8 +314,8 @@ def _write_dot(graph: nx.DiGraph[str]) -> str:
 
 
 def _quoted(name: str) -> str:
-    # A doubled backslash is drawn as one, and keeps a final backslash from hiding the closing quote.
-    return '"' + name.replace("\\", "\\\\").replace('"', '\\"') + '"'
+    # What is not seen is spelt out. A doubled backslash is drawn as one; a final one would hide the quote.
+    return '"' + json_escaped(name).replace("\\", "\\\\").replace('"', '\\"') + '"'
 
 
 _WRITERS: dict[str, Callable[[nx.DiGraph[str]], str]] = {

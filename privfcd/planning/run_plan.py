@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from privfcd.accounting.privacy_report import rounded_up
-from privfcd.markup import bullets, card, folded, preformatted, table
+from privfcd.markup import bullets, card, folded, preformatted, table, writable
 from privfcd.reports.html.wording import rounded_down
 
 _KINDS = {"GaussianDpEvent": "Gaussian", "LaplaceDpEvent": "Laplace", "BoundedRangeDpEvent": "exponential mechanism"}
@@ -192,7 +192,7 @@ class RunPlan:
         lines += _wrapped("Parameters: ", words)
         for note in self.notes:
             lines += _wrapped("Note: ", note)
-        return "\n".join(lines)
+        return "\n".join(map(writable, lines))  # names come from others
 
     def _messages(self, rehearsed: int) -> str:
         if self.most_bytes is None:

@@ -17,6 +17,7 @@ from hypothesis import strategies as st
 
 from privfcd.errors import InvalidParameter
 from privfcd.graphs import read_graph, write_graph
+from privfcd.markup import json_escaped
 
 READABLE = ["graphml", "json", "csv"]
 HARD_NAMES = [
@@ -127,9 +128,9 @@ def test_dot_quotes_every_name(graph: nx.DiGraph) -> None:
         path = Path(folder) / "graph.gv"
         write_graph(graph, path)
         statements = dot_statements(path.read_bytes().decode("utf-8"))
-    assert [s[0] for s in statements if len(s) == 1] == list(graph)
+    assert [s[0] for s in statements if len(s) == 1] == [json_escaped(name) for name in graph]
     drawn = [(a, b) for a, b, undirected in graph.edges(data="undirected") if not undirected or a <= b]
-    assert [tuple(s) for s in statements if len(s) == 2] == drawn
+    assert [s for s in statements if len(s) == 2] == [list(map(json_escaped, pair)) for pair in drawn]
 
 
 def test_dot_labels_edges_with_weights(tmp_path: Path) -> None:
@@ -409,8 +410,12 @@ def test_a_replaced_file_keeps_its_mode_and_a_link_stays_a_link(tmp_path: Path) 
     assert stat.S_IMODE(path.stat().st_mode) == 0o600
 
 
-def test_json_escapes_names_that_turn_the_text_around(tmp_path: Path) -> None:
-    graph = nx.DiGraph([("dose\u202e(yawa)", "end")])
-    write_graph(graph, tmp_path / "graph.json")
-    assert "\u202e" not in (tmp_path / "graph.json").read_text(encoding="utf-8")
-    assert set(read_graph(tmp_path / "graph.json")) == set(graph)
+def test_names_that_turn_the_text_around_are_escaped_and_read_back(tmp_path: Path) -> None:
+    graph = nx.DiGraph([("dose\u202e(yawa)\U000e0041", "end\u200b")])
+    for suffix in ("json", "graphml", "csv", "dot"):
+        path = tmp_path / f"graph.{suffix}"
+        write_graph(graph, path)
+        raw = path.read_text(encoding="utf-8")
+        assert suffix == "csv" or not {"\u202e", "\u200b", "\U000e0041"} & set(raw)
+        assert suffix == "dot" or set(read_graph(path)) == set(graph)
+    assert r"dose\\u202e(yawa)" in raw

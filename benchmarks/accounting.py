@@ -17,13 +17,20 @@ TARGETS = (1.0, 5.0, 10.0, 50.0)
 
 @click.command()
 @click.option("--quick", is_flag=True, help="Only 2000 selections and 2000 Gaussians.")
+@click.option("--plans", type=click.IntRange(1), help="Compare so many random plans with other accountants instead.")
+@click.option("--seed", type=click.IntRange(0), default=1, show_default=True, help="Of the random plans.")
 @json_option
-def accounting(quick: bool, as_json: bool) -> None:
+def accounting(quick: bool, plans: int | None, seed: int, as_json: bool) -> None:
     """Epsilon by every accountant for noise that the loose zCDP formula sets, at delta = 4e-8.
 
     `lower` is what some adversary reaches, `upper` what is reported: the truth lies between. `tight noise` is the scale that
     the tight accountant asks for, as a share of the loose formula's.
     """
+    if plans is not None:
+        from benchmarks.accounting_plans import compare
+
+        compare(plans, seed, as_json)
+        return
     rows = []
     for selections, gaussians in MIXES[: 1 if quick else None]:
         for target in TARGETS:

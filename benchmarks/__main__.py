@@ -10,6 +10,7 @@ from benchmarks.bench import bench
 from benchmarks.faults.command import faults
 from benchmarks.fedacd import fedacd
 from benchmarks.flower import flower
+from benchmarks.hostile import hostile
 from benchmarks.iperi import iperi
 from benchmarks.ledger import ledger
 from benchmarks.moments import moments
@@ -32,6 +33,7 @@ studies.add_command(bench)
 studies.add_command(faults)
 studies.add_command(flower)
 studies.add_command(fedacd)
+studies.add_command(hostile)
 studies.add_command(iperi)
 studies.add_command(ledger)
 studies.add_command(moments)

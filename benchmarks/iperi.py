@@ -21,6 +21,7 @@ from benchmarks.common import spread
 from benchmarks.paper.output import Sink, study_options, write_csv
 from benchmarks.progress import with_progress
 from privfcd.algorithms.peri import IPERI, PERI
+from privfcd.algorithms.peri.local_graph import learnt_cpdag
 from privfcd.cli.output import console, print_json
 from privfcd.datasets.interventions import InterventionSimulation, unknown_interventions
 from privfcd.graphs import Pdag, compare_pdags, dag_to_cpdag, party_cpdags, phi_cpdag
@@ -190,7 +191,9 @@ def _private(job: Job, made: InterventionSimulation) -> list[Run]:
     for name, model in models.items():
         began = time.perf_counter()
         model.fit(tables())
-        found.append(_run(job, name, model, made, time.perf_counter() - began))
+        seconds = time.perf_counter() - began
+        parts = [_moments(table) for table in made.tables] if math.isinf(job.epsilon) else model.released_moments_ or ()
+        found.append(_run(job, name, model, made, seconds, _own_graphs(model, parts)))
     return found
 
 
@@ -204,14 +207,23 @@ def _measure(
 ) -> Run:
     began = time.perf_counter()
     model = make().fit(parts, graphs=graphs)
-    return _run(job, name, model, made, time.perf_counter() - began)
+    seconds = time.perf_counter() - began
+    return _run(job, name, model, made, seconds, _own_graphs(model, parts) if graphs is None else graphs)
 
 
-def _run(job: Job, name: str, model: Any, made: InterventionSimulation, seconds: float) -> Run:
+def _own_graphs(model: Any, parts: Sequence[Moments]) -> list[Pdag]:
+    """Return the graphs that the parties learnt from their moments; none where they paid for each regret."""
+    return [learnt_cpdag(part, model._settings()) for part in parts]
+
+
+def _run(
+    job: Job, name: str, model: Any, made: InterventionSimulation, seconds: float, graphs: Sequence[Pdag]
+) -> Run:
     estimate = getattr(model, "phi_cpdag_", model.cpdag_)
     truth = phi_cpdag(made.dag, made.targets, "unknown")
     against = compare_pdags(made.dag, estimate)
     exact = party_cpdags(made.dag, made.targets)
+    own = [compare_pdags(one, other).f1 for one, other in zip(exact, graphs, strict=bool(graphs))]
     return Run(
         section=job.section,
         method=name,
@@ -222,7 +234,7 @@ def _run(job: Job, name: str, model: Any, made: InterventionSimulation, seconds:
         shd=against.shd,
         f1=against.f1,
         phi_f1=compare_pdags(truth, estimate).f1,
-        party_f1=fmean(compare_pdags(one, other).f1 for one, other in zip(exact, model.party_cpdags_, strict=True)),
+        party_f1=fmean(own) if own else math.nan,
         common=model.cpdag_ == dag_to_cpdag(made.dag),
         phi=estimate == truth,
         unsound=against.reversed,
@@ -364,4 +376,4 @@ def draw(path: Path, runs: Sequence[Run]) -> None:
 
 def _jsonable(run: Run) -> dict[str, Any]:
     values = asdict(run)
-    return values | {key: str(values[key]) for key in ("epsilon", "spent") if not math.isfinite(values[key])}
+    return values | {key: str(values[key]) for key in ("epsilon", "spent", "party_f1") if not math.isfinite(values[key])}

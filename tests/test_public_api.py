@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ast
-import inspect
 import re
 import warnings
 from importlib import import_module
@@ -16,6 +15,7 @@ import pytest
 
 import privfcd
 from privfcd.algorithms.base import Estimator
+from privfcd.algorithms.registry import LEARNERS, learner_class
 from tests.support.public import FLOORS, Public, documented, faults, members, public_names, sections
 
 ROOT = Path(__file__).parents[1]
@@ -66,7 +66,7 @@ def test_what_type_checkers_see_is_what_is_loaded() -> None:
     assert seen == {**homes, **modules}
     assert privfcd.__all__ == ["__version__", *sorted(seen)]
     lazy = [module for floor in FLOORS if hasattr(module := import_module(f"privfcd.{floor}"), "_HOME_OF")]
-    assert [module.__name__ for module in lazy] == ["privfcd.reports"]
+    assert [module.__name__ for module in lazy] == ["privfcd.algorithms", "privfcd.reports"]
     for module in lazy:
         seen = seen_by_type_checkers(module)
         assert seen == {name: f"{module.__name__}.{home}" for name, home in module._HOME_OF.items()}
@@ -87,8 +87,8 @@ def fitted() -> list[Estimator]:
     weights = np.array([[0.0, 1.2, 0.0], [0.0, 0.0, -0.9], [0.0, 0.0, 0.0]])
     parts = [rng.normal(size=(60, 3)) @ np.linalg.inv(np.eye(3) - weights) for _ in range(2)]
     tables = [privfcd.PrivateTable(rows, name=f"party-{number}") for number, rows in enumerate(parts)]
-    kinds = [value for name, value in vars(import_module("privfcd.algorithms")).items() if name in privfcd.__all__]
-    made = [kind() for kind in kinds if inspect.isclass(kind) and issubclass(kind, Estimator)]
+    made: list[Any] = [learner_class(method)() for method in LEARNERS]
+    assert {type(model).__name__ for model in made} <= set(privfcd.__all__)
     assert len(made) == 9
     for model in made:
         if isinstance(model, privfcd.FedSparseBNSL | privfcd.FedBNSL):

@@ -5,10 +5,18 @@ from __future__ import annotations
 import inspect
 from collections.abc import Sequence
 from importlib import import_module
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
 from privfcd import checks
 from privfcd.algorithms.notebook import changed_parameters, estimator_html
+
+if TYPE_CHECKING:
+    import networkx as nx
+    import numpy as np
+    from numpy.typing import NDArray
+
+    from privfcd.accounting.privacy_report import PrivacyReport
+    from privfcd.moments import Moments
 
 
 class Estimator:
@@ -32,6 +40,14 @@ class Estimator:
     """
 
     notes_: Sequence[str] = ()
+    causal_graph_: nx.DiGraph[str]
+    adjacency_matrix_: NDArray[Any]
+    privacy_report_: list[PrivacyReport] | None
+    privacy_spent_: tuple[float, float]
+    released_moments_: tuple[Moments, ...] | None
+    bytes_exchanged_: int
+    feature_names_in_: NDArray[np.object_]
+    n_features_in_: int
 
     @classmethod
     def _parameters(cls) -> list[str]:

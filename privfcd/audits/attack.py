@@ -278,7 +278,7 @@ def _dense_message(
         release = release_moments(tables, method="covariance", send=False, row_norm=norm, center=False)
     model = FedBNSL(rho2=rho2, local_step="frank-wolfe" if method.endswith("fw") else "closed-form")
     federation = RecordedFederation.local([FedBNSLParty(tables[0].name, release.parts[0])])
-    coordinator = FedBNSLCoordinator(model._settings(len(world.tables)), tables[0].columns)
+    coordinator = FedBNSLCoordinator(model._settings(), tables[0].columns)
     with contextlib.suppress(_FirstRoundOver):
         coordinator.run(federation, _stop)
     exchange = exchanges_with(federation.transcript, 0)[0]
@@ -292,7 +292,8 @@ def _sparse_message(
 ) -> Exchange:
     """Return the first round of Fed-Sparse-BNSL, of a run that was planned in full."""
     tables = _tables(parts, world, budget, seed)
-    settings = FedSparseBNSL(rho2=rho2, center=False)._settings(tables)
+    learner = FedSparseBNSL(rho2=rho2, center=False)
+    settings = learner.settings_for(learner.facts_of(tables))
     federation = RecordedFederation.local([FedSparseParty(table, index) for index, table in enumerate(tables)])
     coordinator = FedSparseCoordinator(settings, tables[0].columns)
     with contextlib.suppress(_FirstRoundOver):

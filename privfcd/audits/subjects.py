@@ -165,7 +165,7 @@ class CuriousCoordinator:
 
         def run(number: int) -> Any:
             parties = tables()
-            settings = self.estimator._settings(parties)  # the defaults that fit would take
+            settings = self.estimator.settings_for(self.estimator.facts_of(parties))  # the defaults that fit would take
             table = parties[party]
             federation = RecordedFederation.local([FedSparseParty(table, party)])
             steered = _Steered(federation, table, settings)

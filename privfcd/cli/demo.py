@@ -8,6 +8,7 @@ from typing import Any
 import click
 
 from privfcd import checks
+from privfcd.algorithms.registry import learner_class
 from privfcd.cli.commands import Command, option
 from privfcd.cli.config import config_option, origin, reproduced
 from privfcd.cli.interrupts import accounted
@@ -17,7 +18,6 @@ from privfcd.cli.planned import print_plan
 from privfcd.cli.progress import round_progress
 from privfcd.cli.results import check_outputs, finish, output_options
 from privfcd.cli.tables import noise_source, refuse_without_privacy
-from privfcd.learning import method_class
 
 DEMO_EPSILON = 5.0
 
@@ -61,7 +61,7 @@ def demo(context: click.Context, /, epsilon: float | None, no_privacy: bool, **o
 
     tables = demo_tables(epsilon=epsilon, noise=noise)
     if options["dry_run"]:
-        model = method_class("fed-sparse")()
+        model = learner_class("fed-sparse")()
         print_plan(model, tables, reproduced(context), as_json=options["as_json"], quiet=quiet)
         return
     if not quiet:

@@ -54,7 +54,7 @@ def run_demo(
     Parameters
     ----------
     method : str
-        One of `learning.METHODS`, with its defaults.
+        One of `privfcd.algorithms.registry.LEARNERS`, with its defaults.
     epsilon : float, optional
         Budget of each party; delta is 1 / n².
     noise : NoiseSource, optional

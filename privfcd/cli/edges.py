@@ -18,7 +18,7 @@ def print_graph(summary: dict[str, Any], model: Any, stability: EdgeStability | 
     """Print the edges of a run's summary, those of the largest weights first."""
     from rich.table import Table
 
-    from privfcd.reports.html.learners import class_words, direction_words, weight_name
+    from privfcd.reports.html.wording import class_words, direction_words
 
     screen = console()
     directed, undirected = marks(screen)
@@ -33,7 +33,7 @@ def print_graph(summary: dict[str, Any], model: Any, stability: EdgeStability | 
     table = Table(title=f"Graph, number of edges: {len(summary['edges'])}", title_justify="left")
     for heading in ("cause", "", "effect"):
         table.add_column(heading)
-    for heading in ([weight_name(model).lower()] if weighted else []) + (more if stability is not None else []):
+    for heading in ([type(model).weight_name.lower()] if weighted else []) + (more if stability is not None else []):
         table.add_column(heading, justify="right")
     for edge in sorted(summary["edges"], key=lambda item: -abs(item.get("weight", 0.0))):
         cells = found.get(frozenset((edge["from"], edge["to"])), {})

@@ -10,12 +10,12 @@ from typing import Any
 import click
 
 from privfcd import checks
+from privfcd.algorithms.registry import LEARNERS
 from privfcd.cli.commands import Command, option
 from privfcd.cli.options import json_option
 from privfcd.cli.output import check_apart, check_writable, print_json, say
 from privfcd.cli.settings import toml_text
 from privfcd.cli.tables import read_files
-from privfcd.learning import METHODS
 
 EPSILON = 5.0
 
@@ -62,8 +62,8 @@ output = "moments.npz"
 @option("--files", multiple=True, type=click.Path(), metavar="TABLE", help="A party's table. Repeat it for each party.")
 @option("--ledger", "ledgers", multiple=True, type=click.Path(), metavar="FILE",
         help="A party's ledger, one for each table.")  # fmt: skip
-@option("--method", type=click.Choice(list(METHODS)), default=None, metavar="METHOD",
-        help=f"The learner, fed-sparse by default: {', '.join(METHODS)}.")  # fmt: skip
+@option("--method", type=click.Choice(list(LEARNERS)), default=None, metavar="METHOD",
+        help=f"The learner, fed-sparse by default: {', '.join(LEARNERS)}.")  # fmt: skip
 @option("--epsilon", type=float, default=None, help=f"Budget of each party; {EPSILON:g} by default.")
 @option("--force", is_flag=True, help="Write over a file that is there.")
 @json_option
@@ -123,7 +123,7 @@ def _asked(
         )
         files = tuple(answer.split())
     if method is None:
-        method = click.prompt("Method", type=click.Choice(list(METHODS)), default="fed-sparse", err=True)
+        method = click.prompt("Method", type=click.Choice(list(LEARNERS)), default="fed-sparse", err=True)
     if epsilon is None:
         epsilon = click.prompt("Epsilon, the budget of each party", type=float, default=EPSILON, err=True)
     return files, method, epsilon
@@ -154,7 +154,7 @@ def configuration(
         epsilon=f"{'# ' if ledgers and epsilon is None else ''}{budget} {comment}",
         ledger=ledger,
         method=f'"{method}"'.ljust(23),
-        methods=", ".join(each for each in METHODS if each != method),
+        methods=", ".join(each for each in LEARNERS if each != method),
     )
 
 

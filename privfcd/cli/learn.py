@@ -9,10 +9,11 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from privfcd.algorithms.registry import LEARNERS, learner_class
 from privfcd.cli.commands import Command, option
 from privfcd.cli.config import config_option, given, reproduced
 from privfcd.cli.interrupts import accounted
-from privfcd.cli.methods import METHODS, method_options, parameters_of
+from privfcd.cli.methods import method_options, parameters_of
 from privfcd.cli.options import BASIC, dry_run_option, noise_options, quiet_option, table_options
 from privfcd.cli.output import say
 from privfcd.cli.planned import print_plan
@@ -29,15 +30,15 @@ from privfcd.cli.tables import (
     warn_of_delta,
 )
 from privfcd.learning import learn as learn_graph
-from privfcd.learning import method_class, reports_rounds
+from privfcd.learning import reports_rounds
 
 if TYPE_CHECKING:
     import networkx as nx
 
 
 @click.command(cls=Command)
-@option("--method", type=click.Choice(list(METHODS)), default="fed-sparse", show_default=True, section=BASIC,
-        metavar="METHOD", help=f"The learner: {', '.join(METHODS)}.")  # fmt: skip
+@option("--method", type=click.Choice(list(LEARNERS)), default="fed-sparse", show_default=True, section=BASIC,
+        metavar="METHOD", help=f"The learner: {', '.join(LEARNERS)}.")  # fmt: skip
 @option("--target", type=click.Path(), default=None, metavar="FILE", section=BASIC,
         help="Known graph to compare with: .csv (from,to), .graphml or .json.")  # fmt: skip
 @option("--center/--no-center", default=None, section=BASIC,
@@ -80,7 +81,7 @@ def learn(context: click.Context, /, **options: Any) -> None:
     check_outputs(options, read_files(files, options["ledgers"], target))
     if options["ledgers"]:
         parameters.update(epsilon=options["epsilon"], delta=options["delta"])
-    model: Any = method_class(method)(**parameters, center=options["center"])  # type: ignore[call-arg]
+    model: Any = learner_class(method)(**parameters, center=options["center"])  # type: ignore[call-arg]
     quiet = options["as_json"] or options["quiet"]
     with progress("read", quiet=quiet):
         tables = open_tables(options, noise, dry_run=options["dry_run"])

@@ -6,11 +6,11 @@ from typing import Any
 
 import click
 
+from privfcd.algorithms.registry import learner_class
 from privfcd.cli.commands import option
 from privfcd.cli.flags import SETTINGS
 from privfcd.cli.options import METHOD, all_of
 from privfcd.cli.settings import Setting, checked_settings
-from privfcd.learning import METHODS, method_class
 
 PARAMETERS = ("rounds", "updates", "clip", "step", "l1", "rho1", "rho2", "threshold", "noise_multiplier")
 """Parameters of methods that have a flag; the others are given by `--set`."""
@@ -73,7 +73,7 @@ def _settle(context: click.Context, options: dict[str, Any]) -> None:
 def parameters_of(context: click.Context, method: str, options: dict[str, Any]) -> dict[str, Any]:
     """Return the parameters that the options give the method, after a check that it has them."""
     _settle(context, options)
-    kind = method_class(method)
+    kind = learner_class(method)
     known = kind().get_params()
     parameters = {name: options[name] for name in PARAMETERS if options[name] is not None}
     for name in parameters:
@@ -86,4 +86,4 @@ def parameters_of(context: click.Context, method: str, options: dict[str, Any]) 
     return parameters
 
 
-__all__ = ["METHODS", "PARAMETERS", "method_options", "parameters_of"]
+__all__ = ["PARAMETERS", "method_options", "parameters_of"]

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from privfcd import checks
 from privfcd.accounting.ledger_tools import open_ledger, show
 from privfcd.accounting.privacy_report import PrivacyReport
+from privfcd.algorithms.kept_messages import Planned
 from privfcd.data.private import PrivateTable
 from privfcd.data.tables import read_table
 from privfcd.engines.methods import Method, method_of
@@ -47,6 +48,7 @@ class Desk:
     method: Method
     rows: NDArray[np.float64] = field(repr=False)
     noise: NoiseSource
+    _made: list[Any] = field(default_factory=list, repr=False)
 
     @classmethod
     def open(
@@ -90,7 +92,9 @@ class Desk:
 
     def half(self) -> Party:
         """Return the party's half on a table made anew, whose noise streams are those of a table's first run."""
-        return self.method.party(self._table(), self.study.parties.index(self.name))
+        made = self.method.party(self._table(), self.study.parties.index(self.name))
+        self._made[:] = [made]
+        return made
 
     def preview(self) -> dict[str, Any]:
         """Return what the study asks of this party and what it will cost; asks the ledger, charges nothing.
@@ -101,7 +105,11 @@ class Desk:
             The party cannot take part.
         """
         study = self.study
-        self.half().answer(next(iter(self.method.agreed().values())))
+        made = self.method.party(self._table(), self.study.parties.index(self.name))
+        facts, *offers = [message for those in self.method.agreed().values() for message in those]
+        made.answer(facts)
+        if made.answer(offers[0]) == Planned(False):  # the coordinator will ask for less
+            made.answer(offers[1])
         left = self.ledger.left()
         return {
             "study": study.name,
@@ -126,8 +134,8 @@ class Desk:
 
         For the owner: it is what a run of the same study in one process reports of this table.
         """
-        reservation = self.ledger.reservation
-        return None if reservation is None else self.method.report(self._table(), reservation, self.ledger.delta)
+        reports = self._made[0].reports() if self._made else []
+        return reports[0] if reports else None
 
     def _table(self) -> PrivateTable:
         return PrivateTable(

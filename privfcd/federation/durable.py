@@ -16,7 +16,7 @@ import contextlib
 import secrets
 import sqlite3
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from privfcd.accounting import Ledger
@@ -48,8 +48,9 @@ class DurableParty:
         A digest of each key of the study file, see `Study.keys`: a coordinator with another file is told which differ.
     name : str
         The party's, in the study.
-    agreed : mapping of type to message
-        For each class of opening messages, the one that its owner agreed to. Others are refused.
+    agreed : mapping of type to sequence of message
+        For each class of opening messages, those that its owner agreed to; none where it is not part of this run. Others
+        are refused.
     charging : tuple of type
         The messages that charge, each once in a run.
     ending : tuple of type
@@ -69,7 +70,7 @@ class DurableParty:
         *,
         name: str,
         keys: Mapping[str, str],
-        agreed: Mapping[type, Message],
+        agreed: Mapping[type, Sequence[Message]],
         charging: tuple[type, ...],
         ending: tuple[type, ...] = (),
         attempt: int = 1,
@@ -83,7 +84,7 @@ class DurableParty:
         self._lock = threading.RLock()
         self._doubt: tuple[str, dict[str, int]] | None = None
         self._failures = 0
-        self._agreed = {kind: codec.encode(message) for kind, message in agreed.items()}
+        self._agreed = {kind: tuple(map(codec.encode, those)) for kind, those in agreed.items()}
         self._charging = charging
         self._name = name
         self._ending = ending
@@ -206,7 +207,7 @@ class DurableParty:
     def _answer(self, request: Request, message: Any) -> bytes:
         kind = type(message)
         agreed = self._agreed.get(kind)
-        if agreed is not None and agreed != request.payload:
+        if agreed is not None and request.payload not in agreed:
             return self._refuse(request.id, "settings", "an offer with other settings than the study's")
         before = self._ledger.spent()
         if self._done and kind in self._opening:  # what was agreed before the charge is final

@@ -5,12 +5,12 @@ What computes is imported when it is first needed, so that a command line that o
 
 from __future__ import annotations
 
-import inspect
 import os
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Protocol
 
 from privfcd import checks
+from privfcd.algorithms.registry import LEARNERS, learner_class
 from privfcd.errors import InvalidParameter
 from privfcd.learning.moments import fitted_to_moments, given_moments
 from privfcd.learning.tables import private_tables
@@ -25,19 +25,6 @@ if TYPE_CHECKING:
     from privfcd.algorithms.base import Estimator
     from privfcd.algorithms.rounds import RoundRecord
     from privfcd.mechanisms import NoiseSource
-
-METHODS = {
-    "fed-sparse": "FedSparseBNSL",
-    "equal-variance": "EqualVarianceSearch",
-    "fed-bnsl": "FedBNSL",
-    "notears": "NOTEARS",
-    "ges": "GES",
-    "pc": "PC",
-    "fedacd": "FedACD",
-    "peri": "PERI",
-    "iperi": "IPERI",
-}
-"""Names of the methods, and their classes in `privfcd.algorithms`."""
 
 _OF_TABLES = ("epsilon", "delta", "bounds", "noise", "names", "ledgers", "center", "columns", "drop")
 """What says how tables are read and paid for, and has no meaning for moments that were released before."""
@@ -76,19 +63,9 @@ class Learner(Protocol):
         """Return the parameters by name."""
 
 
-def method_class(method: str) -> type[Estimator]:
-    """Return the class of a method, one of `METHODS`."""
-    if not isinstance(method, str) or method not in METHODS:
-        raise checks.refuse("method", method, "one of " + ", ".join(METHODS))
-    import privfcd.algorithms
-
-    kind: type[Estimator] = getattr(privfcd.algorithms, METHODS[method])
-    return kind
-
-
 def reports_rounds(method: str) -> bool:
     """Return whether a method calls `on_round` after each of its rounds."""
-    return "on_round" in inspect.signature(method_class(method).fit).parameters  # type: ignore[attr-defined]
+    return learner_class(method).reports_rounds
 
 
 def learn(
@@ -118,7 +95,7 @@ def learn(
         `load_moments` returned, or .npz files of them) were paid for before: learning from them is charged nowhere, and the
         reports are those of their release.
     method : str
-        One of `METHODS`.
+        One of `privfcd.algorithms.registry.LEARNERS`.
     epsilon : float, optional
         Each party's budget; required for a private run, unless the sources are `PrivateTable`s with budgets of
         their own, or there are `ledgers`. There it is what the run may spend; all that is left by default.
@@ -166,11 +143,11 @@ def learn(
     LedgerUnavailable, LedgerCorrupt
         A ledger's file cannot be used.
     """
-    kind = method_class(method)
+    kind = learner_class(method)
     extra: dict[str, Any] = {}
     if on_round is not None:
         if not reports_rounds(method):
-            rounds = ", ".join(name for name in METHODS if reports_rounds(name))
+            rounds = ", ".join(name for name in LEARNERS if reports_rounds(name))
             raise InvalidParameter(f"on_round must be left out for method {method!r}: {rounds} have rounds to report")
         extra["on_round"] = on_round
     if not isinstance(private, bool):
@@ -216,13 +193,13 @@ def learn(
     )
     if ledgers is not None:
         parameters.update(epsilon=epsilon, delta=delta)
-    return kind(**parameters, center=center).fit(tables, **extra)  # type: ignore[call-arg, attr-defined]
+    return kind(**parameters, center=center).fit(tables, **extra)  # type: ignore[call-arg]
 
 
 def _check_parameters(method: str, kind: type[Estimator], parameters: Mapping[str, Any]) -> None:
     known = [name for name in kind().get_params() if name not in ("epsilon", "delta", "center")]
     for name in parameters:
         if name not in known:
-            others = [other for other in METHODS if name in method_class(other)().get_params()]
+            others = [other for other in LEARNERS if name in learner_class(other)().get_params()]
             hint = f" (of method {' or '.join(others)})" if others else ""
             raise checks.refuse("parameter", name + hint, f"one of {', '.join(known)} for method {method!r}")

@@ -25,7 +25,6 @@ from privfcd.algorithms.fedacd import FedACD
 from privfcd.algorithms.fedacd.settings import EXACT_ALPHA
 from privfcd.algorithms.inputs import checked_tables, moments_given
 from privfcd.algorithms.peri.private_regrets import REGRETS
-from privfcd.algorithms.release.gather import centring
 from privfcd.algorithms.release.plan import COVARIANCE, HISTOGRAM, ROUND
 from privfcd.data.fused import kernels
 from privfcd.data.private import PrivateTable
@@ -76,11 +75,11 @@ def defaults_of(model: Estimator, tables: Any, labels: Iterable[str] | None = No
     if isinstance(model, FedSparseBNSL):
         found |= _fed_sparse(model, checked, opened)
     elif isinstance(model, FedBNSL):
-        found["l1"] = model._settings(len(checked)).l1
+        found["l1"] = model._settings().l1_for(len(checked))
     elif isinstance(model, FedACD):
         found |= _fedacd(model, opened)
     if "center" in found and found["center"] is None:
-        found["center"] = False if _without_mean(model) else centring(None, checked)
+        found["center"] = not _without_mean(model)
     if found.get("row_norm", 0) is None:
         found["row_norm"] = _row_norm(checked, opened, known)
     if opened:
@@ -93,7 +92,7 @@ def defaults_of(model: Estimator, tables: Any, labels: Iterable[str] | None = No
 
 
 def _fed_sparse(model: FedSparseBNSL, tables: Sequence[PrivateTable], opened: bool) -> dict[str, Any]:
-    settings = model._settings(tables)
+    settings = model.settings_for(model.facts_of(tables))
     found: dict[str, Any] = {name: getattr(settings, name) for name in ("rounds", "updates", "step", "keep")}
     if settings.clip is None:
         found["clip"] = NOT_CLIPPED if opened else RELEASED

@@ -11,7 +11,9 @@ those of the messages' own `payload_bytes`.
 - FedACD sends one bit a pair of variables to a party, and gets two. Layer l, for l = 0 to `largest`, is asked for only where
   some variable has more than l neighbours, which is never more than d - 1: so there are at most min(largest + 1, d - 1)
   layers, and one more exchange of the same size for arcs. Then it sends a bit a pair again, and gets a byte for each
-  unshielded triple: at most d (d - 1)² / 8 of them.
+  unshielded triple: at most d (d - 1)² / 8 of them. Last come two counts of tests for each pair, two bytes each.
+- Parties that keep their moments (Fed-BNSL, PERI, I-PERI) send one copy of noisy ones with their noise's law, or of exact
+  ones the columns' sizes.
 - PERI and I-PERI ask for regrets of families, a node with some of the other d - 1 as parents. Each search remembers what it
   was told and asks for no family twice: at most d 2^(d - 1) of them in each. `most_parents` bounds the families that a step
   may lead to, not all that it looks at. Where PERI pays for each regret, no more families are asked for than K
@@ -82,6 +84,7 @@ def most_bytes(
     d = len(columns)
     if isinstance(model, PERI | IPERI):
         bound, each = _most_regret_bytes(model, d, parties)
+        bound += most_kept_bytes(d, parties, labels, private=private) if model.privacy == "moments" else 0
         if bound > USEFUL:
             return None, NO_BOUND.format(d, d - 1, each)
         return bound, ""
@@ -107,7 +110,8 @@ def most_bytes(
         if model.local_step == "closed-form":
             return None, ""
         entries = _most_entries(d, parties, model.rounds, model.steps * d)
-        return parties * entries * (BYTES_A_FLOAT + index_bytes(d)), ""
+        kept = most_kept_bytes(d, parties, labels, private=private)
+        return parties * entries * (BYTES_A_FLOAT + index_bytes(d)) + kept, ""
     return (released if rounds_learnt else None), ""
 
 
@@ -165,6 +169,17 @@ def most_release_bytes(columns: int, parties: int, labels: Sequence[str]) -> int
     return parties * whole
 
 
+def most_kept_bytes(columns: int, parties: int, labels: Sequence[str] | None, *, private: bool) -> int:
+    """Return a bound on what parties say of moments that they keep: noisy ones with their law, or the columns' sizes."""
+    if labels is None:
+        return 0
+    if not private:
+        return BYTES_A_FLOAT * parties * columns
+    rounds = any(label.startswith(ROUND) for label in labels)
+    law = 6 * columns**2 if rounds else 1  # of rounds: of three terms the scales and what carries them
+    return BYTES_A_FLOAT * parties * (columns + columns * (columns + 1) // 2 + law)
+
+
 def most_vote_bytes(columns: int, parties: int, largest: int, variant: str) -> int:
     """Return a bound on the messages of FedACD's layers and directions.
 
@@ -179,6 +194,7 @@ def most_vote_bytes(columns: int, parties: int, largest: int, variant: str) -> i
     """
     pairs = columns * (columns - 1) // 2
     layers = (min(largest + 1, columns - 1) + 1) * (-(-pairs // 8) + -(-2 * pairs // 8))
+    layers += 4 * pairs  # how many tests of each pair were made, and how many could not say
     if variant != "stable":
         return parties * layers
     # an unshielded triple has an edge and a gap at two of its variables; of b edges at one, b (d - 1 - b) pairs are such

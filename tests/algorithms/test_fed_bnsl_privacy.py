@@ -10,9 +10,9 @@ import numpy as np
 import pytest
 
 from privfcd.accounting import ADD_OR_REMOVE_ONE, Budget
-from privfcd.algorithms.fed_bnsl import FedBNSL, estimator, messages, reconstructed_moments
+from privfcd.algorithms.fed_bnsl import FedBNSL, messages, reconstructed_moments
 from privfcd.algorithms.release import release_moments
-from privfcd.algorithms.release.gather import usable
+from privfcd.algorithms.usable import usable
 from privfcd.data.private import PrivateTable
 from privfcd.errors import BudgetExceeded, InvalidParameter, InvalidTable
 from privfcd.graphs.dag import is_acyclic
@@ -115,7 +115,7 @@ def test_the_run_is_post_processing_of_the_release(
 def test_messages_give_away_no_more_than_was_released(
     tables: Tables, parts: list[np.ndarray], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    passed = wiretapped(monkeypatch, estimator)
+    passed = wiretapped(monkeypatch, messages)
     FedBNSL(rounds=1, center=False).fit(tables(budget=BUDGET, bounds=8.0))
     made = release_moments(tables(budget=BUDGET, bounds=8.0), method="covariance", send=False, center=False).parts
     released, _ = usable(made)

@@ -12,7 +12,7 @@ import pytest
 
 from privfcd.accounting import Budget
 from privfcd.algorithms.consensus import consensus_step
-from privfcd.algorithms.fed_sparse import FedSparseBNSL, estimator, messages
+from privfcd.algorithms.fed_sparse import FedSparseBNSL, messages
 from privfcd.algorithms.fed_sparse import coordinator as coordinator_module
 from privfcd.algorithms.fed_sparse.constants import default_clip, lifted
 from privfcd.data.private import PrivateTable
@@ -81,7 +81,7 @@ def test_the_order_of_parties_changes_nothing_without_noise(
 
 @pytest.fixture
 def wiretap(monkeypatch: pytest.MonkeyPatch) -> list[tuple[Any, list[Any]]]:
-    return wiretapped(monkeypatch, estimator)
+    return wiretapped(monkeypatch, messages)
 
 
 @pytest.mark.parametrize("budget", [None, PRIVATE])

@@ -65,7 +65,7 @@ def test_a_refit_that_noise_makes_useless_is_not_asked_for_and_goes_back() -> No
 
 def test_the_stated_noise_is_that_of_the_queries() -> None:
     tables = independent(0, 500, Budget(2.0, 1e-6), parties=2)
-    settings = FedSparseBNSL()._settings(tables)
+    settings = FedSparseBNSL().settings_for(FedSparseBNSL().facts_of(tables))
     moments = np.linspace(1.0, 4.0, 8)
     clip = default_clip(moments, settings.rho2)
     plans = [plan_releases(table, settings) for table in tables]
@@ -88,7 +88,7 @@ def test_the_stated_noise_is_that_of_the_queries() -> None:
 
 @pytest.mark.parametrize("said", [(np.nan, 0.1), (0.1, np.inf), (-0.1, 0.1)])
 def test_noise_that_is_no_number_fails_the_party(said: tuple[float, float]) -> None:
-    settings = FedSparseBNSL()._settings_at(1.0, 2)
+    settings = FedSparseBNSL()._settings(1.0, 2)
     with pytest.raises(PartyFailed, match="how much noise"):
         run_noise([messages.Quote(10, True, *said)], settings, np.ones(2), None, 1.0)
 

@@ -10,14 +10,14 @@ import numpy as np
 import pytest
 
 from privfcd.accounting import Budget, epsilon_of
-from privfcd.algorithms.fed_sparse import FedSparseBNSL, estimator, messages
-from privfcd.algorithms.fed_sparse.choice import choose_release
+from privfcd.algorithms.fed_sparse import FedSparseBNSL, messages
 from privfcd.algorithms.fed_sparse.constants import REFIT_CLIP, REFIT_STEPS, default_clip, default_keep
 from privfcd.algorithms.fed_sparse.greedy import SELECTION, UPDATE
 from privfcd.algorithms.fed_sparse.losses import SQUARED, HuberLoss
 from privfcd.algorithms.fed_sparse.moment_party import MomentParty
 from privfcd.algorithms.fed_sparse.plan import REFIT, plan_releases, published_multiplier
 from privfcd.algorithms.fed_sparse.refit import implied_moments
+from privfcd.algorithms.fed_sparse.settings import Settings
 from privfcd.audits.regimes import unequal_advanced_composition
 from privfcd.data.private import PrivateTable
 from privfcd.errors import BudgetExceeded, InvalidParameter, PartyFailed
@@ -32,9 +32,13 @@ PRIVATE = Budget(epsilon=100, delta=1e-5)
 TRUE_EDGES = {("a", "b"), ("b", "c"), ("d", "c"), ("a", "d")}
 
 
+def settings_of(learner: FedSparseBNSL, tables: list[PrivateTable]) -> Settings:
+    return learner.settings_for(learner.facts_of(tables))
+
+
 @pytest.fixture
 def wiretap(monkeypatch: pytest.MonkeyPatch) -> list[tuple[Any, list[Any]]]:
-    return wiretapped(monkeypatch, estimator)
+    return wiretapped(monkeypatch, messages)
 
 
 def test_the_exact_refit_is_least_squares_on_the_support(
@@ -83,7 +87,7 @@ def test_the_refit_is_charged_up_front_and_draws_what_was_paid(tables: Tables, m
 
 def test_shares_of_the_run_include_the_refits(tables: Tables, model: Model) -> None:
     made = tables(budget=Budget(rho=0.01), bounds=9.0)
-    settings = model(refit_share=0.2)._settings(made)
+    settings = settings_of(model(refit_share=0.2), made)
     plan = plan_releases(made[0], settings)
     costs = {}
     for part in plan.parts:
@@ -105,7 +109,7 @@ def test_rows_are_not_read_before_every_party_is_charged_and_refits_only_as_agre
     party = FedSparseParty(tables()[0], 0)
     with pytest.raises(PartyFailed):
         party.answer(messages.Refit(1, SparseMatrix.of(np.eye(4))))
-    party.answer(messages.Offer(model()._settings(tables()), ("a", "b", "c", "d")))
+    party.answer(messages.Offer(settings_of(model(), tables()), ("a", "b", "c", "d")))
     party.answer(messages.Charge())
     party.answer(messages.Start(False))
     party.answer(messages.Configure(None, None))
@@ -238,7 +242,7 @@ def test_mangolds_variant_is_charged_as_what_is_proven(
     made, again = (tables(budget=roomy, bounds=9.0, noise=noise) for noise in (spy, SimulatedNoise(1)))
     shared = {"smoothness": [2.0, 3.0, 4.0, 5.0], "clip": 6.0, "refit_share": 0.1, "epsilon": budget.epsilon}
     fitted = model(mechanisms=mechanisms, **shared).fit(made)
-    plan = plan_releases(again[0], model(mechanisms=mechanisms, **shared)._settings(again))
+    plan = plan_releases(again[0], settings_of(model(mechanisms=mechanisms, **shared), again))
     z = plan.noise_multiplier
     events = {part.label: part.event for part in plan.parts}
     assert events[SELECTION].epsilon == pytest.approx(2 / z + 2.0**-19) and events[SELECTION].delta == 0
@@ -286,11 +290,11 @@ def test_second_moments_may_be_paid_for_instead(tables: Tables, model: Model, ma
         assert SELECTION not in {part.label for part in fitted.privacy_report_[0].parts}
         assert fitted.bytes_exchanged_ > 0
     made = tables(many, budget=budget)
-    settings = model()._settings(made)
-    assert choose_release(tables(), settings).release == "coordinates"
-    assert choose_release(made, model(loss=HuberLoss(1.0))._settings(made)).release == "coordinates"
-    choice = choose_release(made, settings)
-    assert choice.release == min(choice.predicted, key=lambda name: choice.predicted[name]) and choice.reason
+    short: dict[str, Any] = {"release": "auto", "rounds": 2, "updates": 2}
+    assert model(**short).fit(tables()).rule_["release"] == "coordinates"
+    assert model(**short, loss=HuberLoss(1.0)).fit(made).rule_["release"] == "coordinates"
+    rule = model(**short).fit(tables(many, budget=budget)).rule_
+    assert rule["release"] == min(rule["predicted noise"], key=lambda name: rule["predicted noise"][name]) and rule["why"]
 
 
 @pytest.mark.parametrize(
@@ -320,7 +324,7 @@ def test_a_moment_party_keeps_to_the_protocol(model: Model, parts: list[np.ndarr
             party.answer(message)
     with pytest.raises(PartyFailed, match="does not know"):
         party.answer(messages.Quote(1, True))
-    settings = model()._settings(tables())
+    settings = settings_of(model(), tables())
     assert party.answer(messages.Offer(settings, ("a", "b", "c", "d"))) == messages.Quote(200, False)
     assert party.answer(messages.Start(False)) == messages.Started(None, None)
     assert SQUARED.name == settings.loss.name and isinstance(SimulatedNoise(1), SimulatedNoise)

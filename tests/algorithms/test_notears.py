@@ -14,7 +14,7 @@ from privfcd.accounting import Budget
 from privfcd.algorithms.acyclicity import acyclicity
 from privfcd.algorithms.notears import NOTEARS
 from privfcd.algorithms.notears.solver import lagrangian_step, penalised_loss, solve
-from privfcd.algorithms.release.gather import usable
+from privfcd.algorithms.usable import usable
 from privfcd.data.private import PrivateTable
 from privfcd.data.second_moments import table_moments
 from privfcd.datasets.simulate import linear_gaussian

@@ -65,7 +65,7 @@ def test_after_the_moments_nothing_more_is_charged(tables: Tables, options: dict
         assert report.party == table.name and all(part.planned == part.drawn == 1 for part in report.parts)
         assert not report.secure
     assert model.privacy_spent_[0] == max(report.epsilon for report in model.privacy_report_)
-    assert (model.bytes_exchanged_ > 0) and model.party_cpdags_[0].p == 4
+    assert (model.bytes_exchanged_ > 0)
 
 
 def test_a_fit_to_released_moments_is_the_same_and_free(tables: Tables) -> None:
@@ -183,7 +183,7 @@ def test_a_released_run_finds_most_of_the_graph() -> None:
 def test_both_estimators_know_their_parameters() -> None:
     for make in (PERI, IPERI):
         model = make(alpha=0.05)
-        assert model.get_params()["alpha"] == 0.05 and isinstance(model, base.RegretEstimator)
+        assert model.get_params()["alpha"] == 0.05 and isinstance(model, base._RegretLearner)
         assert repr(model) == f"{make.__name__}(alpha=0.05)"
         with pytest.raises(InvalidParameter):
             model.set_params(rounds=3)

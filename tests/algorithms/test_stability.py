@@ -359,7 +359,7 @@ class NoisySlopes:
 
 def test_the_refits_stated_noise_is_its_noise() -> None:
     matrix = implied_moments(WEIGHTS, np.diag(noisy(0.0).matrix).copy())
-    settings = FedSparseBNSL()._settings_at(math.inf, 4)
+    settings = FedSparseBNSL()._settings(math.inf, 4)
     units = np.sqrt(np.diag(matrix) + settings.rho2)
     results, stated = [], []
     for seed in range(300):

@@ -39,7 +39,7 @@ def closed_form(s: np.ndarray, w: np.ndarray, dual: np.ndarray, rho2: float) -> 
 def recorded(parts: list[Moments], rounds: int, rho2: float = 1.0) -> list[tuple]:
     model = FedBNSL(rounds=rounds, rho2=rho2)
     federation = RecordedFederation.local([FedBNSLParty(f"p{i}", part) for i, part in enumerate(parts)])
-    FedBNSLCoordinator(model._settings(len(parts)), parts[0].columns).run(federation)
+    FedBNSLCoordinator(model._settings(), parts[0].columns).run(federation)
     return federation.transcript
 
 
@@ -215,7 +215,7 @@ def test_bad_records_and_matrices_are_named() -> None:
 
 def test_a_recorded_federation_changes_nothing() -> None:
     parts = [exact_moments(np.random.default_rng(1).normal(size=(30, 4))) for _ in range(2)]
-    settings = FedBNSL(rounds=3)._settings(2)
+    settings = FedBNSL(rounds=3)._settings()
     parties = [FedBNSLParty(f"p{i}", part) for i, part in enumerate(parts)]
     from privfcd.federation import LocalFederation
 

@@ -13,9 +13,9 @@ import numpy as np
 import pytest
 
 import privfcd.cli.progress as progress_module
+from privfcd.algorithms.registry import LEARNERS
 from privfcd.cli.commands import Command, option
 from privfcd.cli.flags import in_shell_words
-from privfcd.learning import METHODS
 
 Run = Callable[..., tuple[int, str, str]]
 SECURE = ["--epsilon", "20", "--bounds", "9"]
@@ -26,7 +26,7 @@ def words_of(method: str, files: list[str], *more: str) -> list[str]:
     return ["learn", *files, "--method", method, *EXTRA.get(method, []), *more]
 
 
-@pytest.mark.parametrize("method", METHODS)
+@pytest.mark.parametrize("method", LEARNERS)
 def test_every_method_learns_plans_and_says_how_sure_it_is(run: Run, files: list[str], method: str) -> None:
     noise = [*SECURE, "--noise", "simulated", "--seed", "4"]
     code, out, err = run(*words_of(method, files, *noise, "--dry-run", "--json"))
@@ -35,7 +35,7 @@ def test_every_method_learns_plans_and_says_how_sure_it_is(run: Run, files: list
     code, out, err = run(*words_of(method, files, *noise, "--stability", "3", "--json"))
     assert code == 0 and err.count("\n") == err.count("Warning: "), err
     found = json.loads(out)
-    assert plan["method"] == METHODS[method] and plan["dry_run"]
+    assert plan["method"] == LEARNERS[method].partition(":")[2] and plan["dry_run"]
     for planned, party in zip(plan["parties"], found["privacy"]["parties"], strict=True):
         assert planned["party"] == party["party"] and planned["epsilon"] == pytest.approx(party["epsilon"])
         assert [part["count"] for part in planned["parts"]] == [part["planned"] for part in party["parts"]]
@@ -51,7 +51,7 @@ def test_every_method_learns_plans_and_says_how_sure_it_is(run: Run, files: list
     assert code == 0 and ("Stability:" in out)
 
 
-@pytest.mark.parametrize("method", METHODS)
+@pytest.mark.parametrize("method", LEARNERS)
 def test_every_method_runs_without_privacy(run: Run, files: list[str], method: str) -> None:
     code, out, err = run(*words_of(method, files, "--no-privacy", "--json"))
     answer = json.loads(out)

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 import privfcd
-from privfcd.learning import METHODS
+from privfcd.algorithms.registry import LEARNERS
 
 yaml = pytest.importorskip("yaml")
 ROOT = Path(__file__).parents[2]
@@ -49,4 +49,4 @@ def test_references_are_whole(citation: dict[str, Any]) -> None:
 
 def test_every_method_has_a_source(citation: dict[str, Any]) -> None:
     notes = " ".join(reference["notes"] for reference in citation["references"])
-    assert set(METHODS.values()) <= set(re.findall(r"\w+", notes))
+    assert set(LEARNERS.values()) <= set(re.findall(r"\w+", notes))

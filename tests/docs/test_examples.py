@@ -182,7 +182,7 @@ def test_links_between_files_lead_somewhere() -> None:
 
 
 def test_methods_on_the_command_line_exist() -> None:
-    from privfcd.learning import METHODS
+    from privfcd.algorithms.registry import LEARNERS
 
     text = (ROOT / "docs" / "learners.md").read_text(encoding="utf-8")
-    assert set(re.findall(r"--method ([a-z][a-z-]*)", text)) <= set(METHODS)
+    assert set(re.findall(r"--method ([a-z][a-z-]*)", text)) <= set(LEARNERS)

@@ -120,7 +120,7 @@ def test_one_question_from_eight_threads_is_answered_once(place: Place, sequence
     place.ledgers()
     half = place.desk(study, "north").party()
     codec = method_of(study).codec
-    offer = next(iter(method_of(study).agreed().values()))
+    offer = method_of(study).agreed()[release.Offer][0]
     asked = [offer, release.Plan((("m", 1.0),)), release.Charge(), release.AskMoments("m", 1.0, None, None)]
     bodies = [
         ENVELOPES.encode(Request(study.digest, "r", number, codec.encode(message)))
@@ -144,7 +144,7 @@ def test_an_opening_asked_over_and_over_makes_no_ledger_grow(place: Place) -> No
     place.ledgers()
     half = place.desk(study, "north").party()
     codec = method_of(study).codec
-    offer, plan = next(iter(method_of(study).agreed().values())), release.Plan((("m", 1.0),))
+    offer, plan = method_of(study).agreed()[release.Offer][0], release.Plan((("m", 1.0),))
 
     def ask(number: int, message: Any) -> Any:
         return ENVELOPES.decode(
@@ -179,7 +179,7 @@ def test_a_question_that_cannot_be_answered_ends_no_run_that_was_paid_for(place:
     place.ledgers()
     half = place.desk(study, "north").party()
     codec = method_of(study).codec
-    offer = next(iter(method_of(study).agreed().values()))
+    offer = method_of(study).agreed()[release.Offer][0]
 
     def ask(number: int, message: Any) -> Any:
         return ENVELOPES.decode(
@@ -216,7 +216,7 @@ def test_killed_between_charge_and_answer_and_started_again(place: Place, tmp_pa
     study = place.study("notears")
     place.ledgers()
     codec = method_of(study).codec
-    offer = next(iter(method_of(study).agreed().values()))
+    offer = method_of(study).agreed()[release.Offer][0]
     asked = [offer, release.Plan((("m", 1.0),)), release.Charge(), release.AskMoments("m", 1.0, None, None)]
     bodies = [
         ENVELOPES.encode(Request(study.digest, "r", number, codec.encode(message)))
@@ -285,7 +285,7 @@ def test_a_copy_of_the_folder_answers_nothing_new(place: Place) -> None:
     half = place.desk(study, "north").party()
     body = ENVELOPES.encode(
         Request(
-            study.digest, "another", 1, method_of(study).codec.encode(next(iter(method_of(study).agreed().values())))
+            study.digest, "another", 1, method_of(study).codec.encode(method_of(study).agreed()[release.Offer][0])
         )
     )
     assert ENVELOPES.decode(half.handle(body)).kind == "run"

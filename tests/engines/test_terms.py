@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 from privfcd.accounting import Budget
+from privfcd.algorithms import kept_messages
 from privfcd.algorithms.fed_bnsl import FedBNSL
 from privfcd.algorithms.fed_bnsl import messages as bnsl
 from privfcd.algorithms.fed_bnsl.party import FedBNSLParty
@@ -20,6 +21,7 @@ from privfcd.algorithms.fed_sparse.party import FedSparseParty
 from privfcd.algorithms.fedacd import FedACD
 from privfcd.algorithms.fedacd import messages as fedacd
 from privfcd.algorithms.fedacd.party import FedACDParty
+from privfcd.algorithms.kept_learner import OwnRoundsParty
 from privfcd.algorithms.peri import IPERI
 from privfcd.algorithms.peri import messages as peri
 from privfcd.algorithms.peri.party import PERIParty
@@ -28,8 +30,7 @@ from privfcd.algorithms.release.party import ReleaseParty
 from privfcd.algorithms.release.plan import COVARIANCE, HISTOGRAM
 from privfcd.algorithms.release.settings import ReleaseSettings
 from privfcd.data.private import PrivateTable
-from privfcd.engines.methods import METHODS, method_of, own_release_messages
-from privfcd.engines.methods.first_stages import KeepingReleaseParty, OwnRoundsParty
+from privfcd.engines.methods import METHODS, method_of
 from privfcd.engines.run import run_study
 from privfcd.errors import InvalidParameter, PartyFailed
 from privfcd.federation.envelope import ENVELOPES, Refusal, Request
@@ -62,7 +63,7 @@ def offered(kind: Any, settings: Any) -> tuple[Any, Any]:
 
 
 def sparse_offers() -> tuple[Any, Any]:
-    return offered(sparse.Offer, FedSparseBNSL(rounds=2, updates=3)._settings([table()]))
+    return offered(sparse.Offer, FedSparseBNSL(rounds=2, updates=3)._settings(20.0, 3))
 
 
 def release_offers(send: bool = True) -> tuple[Any, Any]:
@@ -70,11 +71,11 @@ def release_offers(send: bool = True) -> tuple[Any, Any]:
 
 
 def own_offers() -> tuple[Any, Any]:
-    return tuple(own_release_messages.Offer(epsilon, 1e-6, False, NAMES) for epsilon in (2.0, 9.0))
+    return tuple(kept_messages.Offer(epsilon, 1e-6, False, NAMES, True) for epsilon in (2.0, 9.0))
 
 
 def fedacd_offers(levels: tuple[int, ...] | None) -> tuple[Any, Any]:
-    return offered(fedacd.Offer, replace(FedACD()._settings(None), levels=levels))
+    return offered(fedacd.Offer, replace(FedACD()._settings(NAMES), levels=levels))
 
 
 CASES: dict[str, tuple[Callable[[], Any], Callable[[], tuple[Any, Any]], tuple[Any, ...]]] = {
@@ -86,17 +87,17 @@ CASES: dict[str, tuple[Callable[[], Any], Callable[[], tuple[Any, Any]], tuple[A
     ),
     "release": (lambda: ReleaseParty([table()], 0), release_offers, (PLAN, release.Charge())),
     "kept release": (
-        lambda: KeepingReleaseParty([table()], 0),
+        lambda: ReleaseParty([table()], 0),
         lambda: release_offers(send=False),
         (PLAN, release.Charge(), release.AskOwn()),
     ),
-    "own rounds": (lambda: OwnRoundsParty(table(), 0), own_offers, (own_release_messages.Charge(),)),
+    "own rounds": (lambda: OwnRoundsParty(table(), 0), own_offers, (kept_messages.Charge(),)),
     "fed-bnsl": (
         lambda: FedBNSLParty("x", moments()),
-        lambda: offered(bnsl.Offer, FedBNSL()._settings(1)),
+        lambda: offered(bnsl.Offer, FedBNSL()._settings()),
         (bnsl.Round(1, None),),
     ),
-    "i-peri": (
+    "iperi": (
         lambda: PERIParty("x", moments()),
         lambda: offered(peri.Offer, IPERI()._settings()),
         (peri.AskRegrets(((0, 2),), "directed", 3),),
@@ -181,7 +182,7 @@ def test_between_machines_a_coordinator_that_plans_again_gets_nothing_and_ends_n
     study = place.study(name, parameters={"rounds": 2, "updates": 3} if name == "fed-sparse" else {})
     place.ledgers(epsilon=5 * EPSILON, delta=5e-6)  # there is more, but the study is paid once
     method, halves = method_of(study), place.halves(study)
-    openings = (release.Offer, release.Plan, own_release_messages.Offer, sparse.Offer)
+    openings = (release.Offer, release.Plan, kept_messages.Offer, sparse.Offer)
     charged: list[str] = []
     seen: list[Any] = []
 
@@ -212,3 +213,26 @@ def changed_opening(message: Any) -> Any:
         more = [(f"more {label}", share / 2), (label, share / 2)]
         return release.Plan((*more, *rest))
     return replace(message, columns=message.columns[::-1])
+
+
+def test_a_run_is_charged_by_one_stage() -> None:
+    learner = FedSparseBNSL(rounds=2, updates=3, release="auto", epsilon=5.0, bounds_share=0.3)
+    own = table()
+    party = learner.party([own], 0)
+    coordinates, of_moments = learner.offers(learner.facts_of([table()]))
+    for message in (coordinates, of_moments, release.Plan((("m", 1.0),)), sparse.Charge()):
+        party.answer(message)
+    spent = own.ledger.spent_units()
+    with pytest.raises(PartyFailed, match="by one stage"):
+        party.answer(release.Charge())
+    assert own.ledger.spent_units() == spent and len(party.reports()) == 1
+
+
+def test_an_offer_that_is_no_part_of_the_run_is_never_answered(place: Place) -> None:
+    study = place.study("fed-sparse", parameters={"rounds": 2, "updates": 3})  # coordinates: nobody is offered a release
+    place.ledgers()
+    half, codec = place.desk(study, "north").party(), method_of(study).codec
+    for offer in release_offers():
+        body = ENVELOPES.encode(Request(study.digest, "r", 1, codec.encode(offer)))
+        refusal = ENVELOPES.decode(half.handle(body))
+        assert isinstance(refusal, Refusal) and refusal.kind == "settings"

@@ -12,10 +12,11 @@ import pytest
 
 import privfcd as pf
 from privfcd.algorithms import release_moments
+from privfcd.algorithms.registry import LEARNERS, learner_class
 from privfcd.algorithms.scale_notes import RATIO, scale_notes, store_moment_notes
 from privfcd.cli import demonstration as demo
 from privfcd.errors import InvalidParameter
-from privfcd.learning import METHODS, learn, method_class, reports_rounds
+from privfcd.learning import learn, reports_rounds
 from privfcd.moments import load_moments, save_moments
 
 NOISE = pf.SimulatedNoise(3)
@@ -41,13 +42,13 @@ def tables(budget: pf.Budget | None, scale: float = 1.0) -> list[pf.PrivateTable
     ]
 
 
-@pytest.mark.parametrize("method", METHODS)
+@pytest.mark.parametrize("method", LEARNERS)
 @pytest.mark.parametrize("private", [True, False])
 def test_every_method_is_one_call(method: str, private: bool) -> None:
     asked = {"epsilon": 9.0, "bounds": 9.0, "noise": NOISE} if private else {"private": False}
     fitted = learn(frames(), method=method, **asked, **QUICK.get(method, {}))
-    kind = method_class(method)
-    assert type(fitted) is kind and kind.__name__ == METHODS[method]
+    kind = learner_class(method)
+    assert type(fitted) is kind and LEARNERS[method].endswith(f":{kind.__name__}")
     assert set(fitted.causal_graph_) == {"a", "b", "c"} and fitted.n_features_in_ == 3
     assert fitted.privacy_spent_[0] == (pytest.approx(9.0, rel=1e-3) if private else math.inf)
     own = tables(pf.Budget(epsilon=9.0, delta=1 / 200**2) if private else None)
@@ -60,7 +61,7 @@ def test_every_method_is_one_call(method: str, private: bool) -> None:
     assert not any("mean" in part.label or "differences" in part.label for part in without.privacy_report_[0].parts)
 
 
-@pytest.mark.parametrize("method", METHODS)
+@pytest.mark.parametrize("method", LEARNERS)
 def test_moments_are_learnt_from_free_of_charge(method: str, tmp_path: Path) -> None:
     released = release_moments(tables(pf.Budget(epsilon=9.0, delta=1e-6)), center=True)
     path = tmp_path / "released.npz"
@@ -126,7 +127,7 @@ def test_what_does_not_belong_to_a_method_is_refused() -> None:
         learn(frames(), method="pc", epsilon=1.0, on_round=print)
     with pytest.raises(InvalidParameter, match="alpha"):
         learn(frames(), method="pc", epsilon=1.0, bounds=9.0, alpha=3.0)
-    assert [name for name in METHODS if reports_rounds(name)] == ["fed-sparse", "fed-bnsl"]
+    assert [name for name in LEARNERS if reports_rounds(name)] == ["fed-sparse", "fed-bnsl"]
 
 
 def test_rounds_of_either_method_are_reported() -> None:
@@ -145,7 +146,7 @@ def test_discrete_columns_need_their_levels_only() -> None:
 @pytest.mark.parametrize("method", ["equal-variance", "pc", "fed-bnsl"])
 def test_the_demonstration_takes_any_method(method: str) -> None:
     result = demo.run_demo(method=method, noise=NOISE)
-    assert type(result.model) is method_class(method) and result.model.privacy_spent_[0] <= 5
+    assert type(result.model) is learner_class(method) and result.model.privacy_spent_[0] <= 5
     assert [report.party for report in result.model.privacy_report_] == list(demo.PARTIES)
 
 
@@ -158,7 +159,7 @@ def test_the_demonstration_takes_any_method(method: str) -> None:
     ],
 )
 def test_columns_of_very_different_sizes_are_noted(method: str, budget: pf.Budget | None) -> None:
-    kind = method_class(method)
+    kind = learner_class(method)
     fitted: Any = kind(**QUICK.get(method, {})).fit(tables(budget, scale=1e3))  # type: ignore[call-arg, attr-defined]
     note = fitted.notes_[0]
     assert "'b' has values of about" in note and "comparable units" in note
@@ -169,7 +170,7 @@ def test_columns_of_very_different_sizes_are_noted(method: str, budget: pf.Budge
 
 @pytest.mark.parametrize("method", ["pc", "ges", "peri", "fedacd"])
 def test_methods_that_scales_do_not_matter_to_note_nothing(method: str) -> None:
-    fitted: Any = method_class(method)().fit(tables(None, scale=1e3))  # type: ignore[attr-defined]
+    fitted: Any = learner_class(method)().fit(tables(None, scale=1e3))  # type: ignore[attr-defined]
     assert list(fitted.notes_) == []
 
 

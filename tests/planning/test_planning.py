@@ -14,9 +14,9 @@ import privfcd as pf
 from privfcd.accounting import ADD_OR_REMOVE_ONE, Ledger, PlanPart, gaussian_event
 from privfcd.accounting.ledger_tools import init_ledger, open_ledger, verify
 from privfcd.algorithms.base import Estimator
+from privfcd.algorithms.registry import LEARNERS, learner_class
 from privfcd.data.private import RowsWanted
 from privfcd.errors import BudgetExceeded, InvalidParameter, InvalidTable
-from privfcd.learning import METHODS, method_class
 from privfcd.planning import RunPlan, plan_run, rehearsal
 from privfcd.planning.defaults import ALL_LEFT, RELEASED, defaults_of
 from privfcd.planning.run_plan import size_text, time_text
@@ -83,12 +83,12 @@ BUDGETS = [
 ]
 
 
-@pytest.mark.parametrize("method", METHODS)
+@pytest.mark.parametrize("method", LEARNERS)
 @pytest.mark.parametrize(("budget", "state", "asked"), BUDGETS)
 def test_a_plan_is_what_the_run_then_reports(
     method: str, budget: pf.Budget | None, state: str, asked: dict[str, Any]
 ) -> None:
-    model = method_class(method)(**QUICK.get(method, {}), **asked)  # type: ignore[call-arg]
+    model = learner_class(method)(**QUICK.get(method, {}), **asked)  # type: ignore[call-arg]
     tables = tables_of(lambda name: spent(budget, name, state))
     before = [(table.ledger.entries(), table.ledger.spent_units()) for table in tables]
     plan = plan_run(model, tables, rehearse=False)
@@ -114,7 +114,7 @@ OPTIONS = [
 
 @pytest.mark.parametrize(("method", "parameters", "options"), OPTIONS)
 def test_options_are_planned_as_they_run(method: str, parameters: dict[str, Any], options: dict[str, Any]) -> None:
-    model = method_class(method)(**parameters)  # type: ignore[call-arg]
+    model = learner_class(method)(**parameters)  # type: ignore[call-arg]
     plan_of = [rows(1, 400), rows(2, 400)]
     budget = pf.Budget(epsilon=9, delta=1e-6)
     tables = tables_of(lambda name: Ledger(budget, name=name), plan_of, **options)
@@ -124,10 +124,10 @@ def test_options_are_planned_as_they_run(method: str, parameters: dict[str, Any]
     assert plan.parties[0].noise == NOISE.label and any("SIMULATED" in note for note in plan.notes)
 
 
-@pytest.mark.parametrize("method", METHODS)
+@pytest.mark.parametrize("method", LEARNERS)
 def test_a_federation_of_open_and_private_tables(method: str) -> None:
     budgets = {"north": None, "south": pf.Budget(epsilon=9, delta=1e-6)}
-    model = method_class(method)(**QUICK.get(method, {}))  # type: ignore[call-arg]
+    model = learner_class(method)(**QUICK.get(method, {}))  # type: ignore[call-arg]
     tables = tables_of(lambda name: Ledger(budgets[name], name=name))
     plan = plan_run(model, tables)
     assert any("NO PRIVACY for north:" in note for note in plan.notes)
@@ -167,10 +167,10 @@ class Untouchable:
         raise AssertionError("the rows were read")
 
 
-@pytest.mark.parametrize("method", METHODS)
+@pytest.mark.parametrize("method", LEARNERS)
 def test_no_row_is_read(method: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(rehearsal, "MOST_SECONDS", 0.0)
-    model = method_class(method)(**QUICK.get(method, {}))  # type: ignore[call-arg]
+    model = learner_class(method)(**QUICK.get(method, {}))  # type: ignore[call-arg]
     with_rows, without = tables_of(_fresh), tables_of(_fresh)
     for table in without:
         table._rows = Untouchable()  # type: ignore[assignment]
@@ -183,7 +183,7 @@ def test_no_row_is_read(method: str, monkeypatch: pytest.MonkeyPatch) -> None:
 def test_a_plan_changes_nothing_of_a_later_run(method: str) -> None:
     fitted = []
     for planned in (False, True):
-        model = method_class(method)(**QUICK.get(method, {}))  # type: ignore[call-arg]
+        model = learner_class(method)(**QUICK.get(method, {}))  # type: ignore[call-arg]
         tables = tables_of(_fresh)
         if planned:
             plan_run(model, tables)
@@ -216,7 +216,7 @@ def test_stored_ledgers_stay_byte_for_byte(tmp_path: Path) -> None:
     assert plan.parties[0].left_before.startswith("(epsilon, delta) = (5,")
 
 
-@pytest.mark.parametrize("method", METHODS)
+@pytest.mark.parametrize("method", LEARNERS)
 def test_refusals_are_those_of_the_run(method: str) -> None:
     def raised(act: Callable[[], Any]) -> tuple[type[Exception], str]:
         with pytest.raises((BudgetExceeded, InvalidParameter)) as caught:
@@ -230,7 +230,7 @@ def test_refusals_are_those_of_the_run(method: str) -> None:
         (pf.Budget(rho=0.5), {"epsilon": 1.0}),
         (pf.Budget(epsilon=1e-4, delta=1e-9), {}),
     ):
-        model = method_class(method)(**few, **parameters)  # type: ignore[call-arg]
+        model = learner_class(method)(**few, **parameters)  # type: ignore[call-arg]
         tables = tables_of(lambda name, budget=budget: Ledger(budget, name=name), bounds=None)
         planned = raised(lambda model=model, tables=tables: plan_run(model, tables))
         assert planned == raised(lambda model=model, tables=tables: model.fit(tables))

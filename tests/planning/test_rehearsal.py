@@ -11,10 +11,10 @@ import pytest
 
 import privfcd as pf
 from privfcd.accounting import ADD_OR_REMOVE_ONE, Ledger, gaussian_event
+from privfcd.algorithms.registry import LEARNERS, learner_class
 from privfcd.errors import InvalidParameter
 from privfcd.federation.local import LocalFederation
 from privfcd.federation.protocol import Message
-from privfcd.learning import METHODS, method_class
 from privfcd.planning import plan_run, rehearsal, size_text
 from privfcd.planning.repeatable_noise import rehearsed
 
@@ -55,9 +55,9 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> list[float]:
     return now
 
 
-@pytest.mark.parametrize("method", METHODS)
+@pytest.mark.parametrize("method", LEARNERS)
 def test_bytes_and_time_are_near_those_of_the_run(method: str, clock: list[float]) -> None:
-    model = method_class(method)(**({"rounds": 20} if method == "fed-bnsl" else {}))  # type: ignore[call-arg]
+    model = learner_class(method)(**({"rounds": 20} if method == "fed-bnsl" else {}))  # type: ignore[call-arg]
     tables = tables_of()
     plan = plan_run(model, tables)
     began = clock[0]

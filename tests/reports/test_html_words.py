@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 import privfcd as pf
-from privfcd.learning import METHODS, method_class
+from privfcd.algorithms.registry import LEARNERS, learner_class
 from privfcd.planning import defaults_of
 from privfcd.reports import report_html
 from privfcd.reports.html.left_open import ALL_LEFT, IN_PROPORTION, MOMENTS
@@ -62,16 +62,16 @@ def test_a_delta_that_allows_to_publish_records_is_a_note(sparse: Any, tables: A
 
 
 @pytest.mark.parametrize("budget", [pf.Budget(epsilon=9, delta=1e-6), None])
-@pytest.mark.parametrize("method", METHODS)
+@pytest.mark.parametrize("method", LEARNERS)
 def test_no_parameter_is_shown_as_none(method: str, budget: Any, tables: Any) -> None:
     few = {"fed-sparse": {"updates": 4}, "fed-bnsl": {"rounds": 3}}.get(method, {})
-    model = quiet(lambda: method_class(method)(**few).fit(tables(budget)))
+    model = quiet(lambda: learner_class(method)(**few).fit(tables(budget)))
     shown = {one.name: one for one in parameters(model)}
     assert not [name for name, one in shown.items() if (one.became or one.value) in ("None", "auto")]
     assert shown["epsilon"].became == ("none: the tables are open" if budget is None else f"{ALL_LEFT}: 9")
     assert shown["delta"].became == ("none: the tables are open" if budget is None else f"{IN_PROPORTION}: 1e-06")
     planned = defaults_of(
-        method_class(method)(**few), tables(budget), [p.label for p in model.privacy_report_[0].parts]
+        learner_class(method)(**few), tables(budget), [p.label for p in model.privacy_report_[0].parts]
     )
     for name in ("clip", "noise_multiplier", "row_norm"):  # a plan says the same
         if shown.get(name) and shown[name].became and isinstance(planned[name], str):

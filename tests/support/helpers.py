@@ -34,16 +34,17 @@ def seeded(seed: int) -> Entropy:
 
 
 def wiretapped(monkeypatch: pytest.MonkeyPatch, module: ModuleType) -> list[tuple[Any, list[Any]]]:
-    """Return a list that gets every message that passes in federations which a module makes, with the answers to it."""
+    """Return a list that gets every message of a module that passes in this process, with the answers to it."""
     passed: list[tuple[Any, list[Any]]] = []
+    plain = LocalFederation.ask
 
-    class Wiretap(LocalFederation):
-        def ask(self, message: Any) -> list[Any]:
-            answers = super().ask(message)
+    def ask(self: LocalFederation, message: Any) -> list[Any]:
+        answers = plain(self, message)
+        if type(message).__module__ == module.__name__:
             passed.append((message, answers))
-            return answers
+        return answers
 
-    monkeypatch.setattr(module, "LocalFederation", Wiretap)
+    monkeypatch.setattr(LocalFederation, "ask", ask)
     return passed
 
 

@@ -2,22 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Self
+from dataclasses import dataclass, field
 
-from privfcd.algorithms.base import Estimator
 from privfcd.algorithms.constraint.fisher_z import FisherZ
 from privfcd.algorithms.constraint.orientation import Orientation, oriented
 from privfcd.algorithms.constraint.skeleton import Skeleton, check_levels, stable_skeleton
 from privfcd.algorithms.constraint.untested import store_untested
-from privfcd.algorithms.release.gather import centring, gather
-from privfcd.algorithms.results import store_cpdag, store_privacy, store_released
-from privfcd.data.private import PrivateTable
+from privfcd.algorithms.learner import LINEAR_GAUSSIAN
+from privfcd.algorithms.moment_learner import _MomentLearner
+from privfcd.algorithms.results import store_cpdag
 from privfcd.graphs.pdag import Pdag
 from privfcd.moments import Moments
 
 
-class PC(Estimator):
+@dataclass(eq=False, repr=False)
+class PC(_MomentLearner):
     """The stable PC algorithm on second moments, with Fisher's z tests that know the moments' noise.
 
     Spirtes, Glymour and Scheines (2000), in the order-independent form of Colombo and Maathuis (2014); for linear Gaussian
@@ -36,6 +35,8 @@ class PC(Estimator):
         `release_moments`). False says that the means are 0.
     row_norm, epsilon, delta : float, optional
         Of `release_moments`.
+    sum : str
+        `"per-party"`, or `"trusted"`: one noise for the sum over all tables, see `release_moments`.
 
     Attributes
     ----------
@@ -58,60 +59,26 @@ class PC(Estimator):
         As of the other estimators.
     """
 
-    cpdag_: Pdag
+    method = "pc"
+    graph = "cpdag"
+    weight = ""
+    rests_on = LINEAR_GAUSSIAN
 
-    def __init__(
-        self,
-        alpha: float = 0.01,
-        largest: int | None = 3,
-        release: str = "auto",
-        center: bool | None = None,
-        row_norm: float | None = None,
-        epsilon: float | None = None,
-        delta: float | None = None,
-    ) -> None:
-        self.alpha = alpha
-        self.largest = largest
-        self.release = release
-        self.center = center
-        self.row_norm = row_norm
-        self.epsilon = epsilon
-        self.delta = delta
+    alpha: float = 0.01
+    largest: int | None = 3
 
-    def fit(self, source: Sequence[PrivateTable] | Moments | Sequence[Moments]) -> Self:
-        """Learn the class from tables or moments, one for each party.
+    cpdag_: Pdag = field(init=False)
+    skeleton_: Skeleton = field(init=False)
+    orientation_: Orientation = field(init=False)
 
-        Parameters
-        ----------
-        source : sequence of PrivateTable, or Moments, or a sequence of Moments
-            One for each party.
-
-        Raises
-        ------
-        BudgetExceeded
-            A party's budget does not allow the run; no party was charged.
-        InvalidParameter, InvalidTable
-            What is wrong, and with which party.
-        """
+    def check(self) -> None:
+        """See `Learner.check`."""
+        super().check()
         check_levels(self.alpha, self.largest)
-        gathered = gather(
-            source,
-            self.release,
-            center=centring(self.center, source),
-            row_norm=self.row_norm,
-            epsilon=self.epsilon,
-            delta=self.delta,
-        )
-        moments = gathered.moments
-        self.skeleton_: Skeleton = stable_skeleton(FisherZ(moments), self.alpha, self.largest)
-        self.orientation_: Orientation = oriented(self.skeleton_)
+
+    def learn_from(self, moments: Moments) -> None:
+        """See `_MomentLearner.learn_from`."""
+        found = self.skeleton_ = stable_skeleton(FisherZ(moments), self.alpha, self.largest)
+        self.orientation_ = oriented(found)
         store_cpdag(self, self.orientation_.graph, moments.columns)
-        found = self.skeleton_
         store_untested(self, found.adjacent, found.asked, found.silent, moments.columns, noisy=not moments.exact)
-        self.notes_ = [*self.notes_, *gathered.notes]
-        store_privacy(self, gathered.reports, gathered.parts)
-        store_released(self, [moments])
-        self.moments_ = gathered.released
-        self.rule_ = gathered.rule
-        self.bytes_exchanged_ = gathered.bytes_exchanged
-        return self

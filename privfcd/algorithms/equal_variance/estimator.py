@@ -4,34 +4,29 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, Self
+from dataclasses import dataclass, field
+
+import numpy as np
+from numpy.typing import NDArray
 
 from privfcd import checks
-from privfcd.algorithms.base import Estimator
 from privfcd.algorithms.equal_variance.diagnostics import KURTOSIS, EqualVarianceTest, equal_variance_test
 from privfcd.algorithms.equal_variance.law import Law
 from privfcd.algorithms.equal_variance.search import CAUTIONS, order_search
-from privfcd.algorithms.release.gather import RELEASES, Gathered, centring, gather
-from privfcd.algorithms.results import store_graph, store_privacy, store_released, warn_when_paid
+from privfcd.algorithms.learner import EQUAL_VARIANCES, SLOPE
+from privfcd.algorithms.moment_learner import _MomentLearner
+from privfcd.algorithms.results import store_graph, warn_when_paid
 from privfcd.algorithms.scale_notes import store_moment_notes
-from privfcd.data.private import PrivateTable
 from privfcd.errors import InvalidParameter
 from privfcd.moments import Moments
-
-if TYPE_CHECKING:
-    import networkx as nx
-    import numpy as np
-    from numpy.typing import NDArray
-
-    from privfcd.accounting.privacy_report import PrivacyReport
-    from privfcd.graphs.dag import DagProjection
 
 
 class EqualVarianceWarning(UserWarning):
     """The error variances do not look equal."""
 
 
-class EqualVarianceSearch(Estimator):
+@dataclass(eq=False, repr=False)
+class EqualVarianceSearch(_MomentLearner):
     """Structure learning from second moments under equal error variances: one release, then free of charge.
 
     If all errors of a linear Gaussian Bayesian network have one variance, the order of the variables can be read off
@@ -68,6 +63,8 @@ class EqualVarianceSearch(Estimator):
         Of `release_moments`: rows are shortened to this norm by `"covariance"`; public.
     epsilon, delta : float, optional
         What this run may spend of each table's budget; all that is left by default.
+    sum : str
+        `"per-party"`, or `"trusted"`: one noise for the sum over all tables, see `release_moments`.
 
     Attributes
     ----------
@@ -101,80 +98,27 @@ class EqualVarianceSearch(Estimator):
         As in scikit-learn.
     """
 
-    causal_graph_: nx.DiGraph[str]
-    adjacency_matrix_: NDArray[np.float64]
-    dropped_: DagProjection
-    privacy_report_: list[PrivacyReport] | None
-    privacy_spent_: tuple[float, float]
-    feature_names_in_: NDArray[np.object_]
-    n_features_in_: int
+    method = "equal-variance"
+    graph = "dag"
+    weight = SLOPE
+    rests_on = EQUAL_VARIANCES
+    rule_apart = True
 
-    def __init__(
-        self,
-        release: str = "auto",
-        threshold: float = 0.3,
-        level: float = 0.05,
-        tau: float | None = None,
-        cautions: Sequence[float] = CAUTIONS,
-        local: bool = True,
-        polish: bool = True,
-        test_level: float = 0.01,
-        center: bool | None = None,
-        row_norm: float | None = None,
-        epsilon: float | None = None,
-        delta: float | None = None,
-    ) -> None:
-        self.release = release
-        self.threshold = threshold
-        self.level = level
-        self.tau = tau
-        self.cautions = cautions
-        self.local = local
-        self.polish = polish
-        self.test_level = test_level
-        self.center = center
-        self.row_norm = row_norm
-        self.epsilon = epsilon
-        self.delta = delta
+    threshold: float = 0.3
+    level: float = 0.05
+    tau: float | None = None
+    cautions: Sequence[float] = CAUTIONS
+    local: bool = True
+    polish: bool = True
+    test_level: float = 0.01
 
-    def fit(self, source: Sequence[PrivateTable] | Moments | Sequence[Moments]) -> Self:
-        """Learn the graph.
+    order_: list[str] = field(init=False)
+    residual_variances_: NDArray[np.float64] = field(init=False)
+    equal_variances_: EqualVarianceTest = field(init=False)
 
-        Columns are aligned by name to the first one's order. Everything is checked, and every party's budget is asked,
-        before any ledger is charged; every ledger is charged before any row is read.
-
-        Parameters
-        ----------
-        source : sequence of PrivateTable, or Moments, or a sequence of Moments
-            One for each party.
-
-        Raises
-        ------
-        BudgetExceeded
-            A party's budget does not allow the run; no party was charged.
-        InvalidParameter, InvalidTable
-            What is wrong, and with which party.
-
-        Warns
-        -----
-        EqualVarianceWarning
-            Equal error variances are rejected at `test_level`.
-        """
-        self._check()
-        gathered = gather(
-            source,
-            self.release,
-            center=centring(self.center, source),
-            row_norm=self.row_norm,
-            epsilon=self.epsilon,
-            delta=self.delta,
-        )
-        rule = {"release": gathered.rule} if gathered.rule else {}
-        return self._search(gathered, rule)
-
-    def _check(self) -> None:
-        if self.release not in RELEASES:
-            raise checks.refuse("release", self.release, "one of " + ", ".join(RELEASES))
+    def check(self) -> None:
+        """See `Learner.check`."""
+        super().check()
         checks.non_negative("threshold", self.threshold)
         for name in ("level", "test_level"):
             checks.fraction(name, getattr(self, name))
@@ -188,8 +132,8 @@ class EqualVarianceSearch(Estimator):
             if not isinstance(getattr(self, name), bool):
                 raise InvalidParameter(f"{name} must be True or False, got {getattr(self, name)!r}")
 
-    def _search(self, gathered: Gathered, rule: dict[str, Any]) -> Self:
-        moments = gathered.moments
+    def learn_from(self, moments: Moments) -> None:
+        """See `_MomentLearner.learn_from`."""
         began = time.perf_counter()
         found = order_search(
             moments,
@@ -200,20 +144,14 @@ class EqualVarianceSearch(Estimator):
             local=self.local,
             polish=self.polish,
         )
-        self.equal_variances_: EqualVarianceTest = equal_variance_test(
-            Law.of(moments), found.structure, self.test_level, KURTOSIS
-        )
+        self.equal_variances_ = equal_variance_test(Law.of(moments), found.structure, self.test_level, KURTOSIS)
         store_graph(self, found.weights, 0.0, moments.columns)
-        store_privacy(self, gathered.reports, gathered.parts)
-        store_released(self, [moments])
         store_moment_notes(self, [moments])
-        self.notes_ = [*self.notes_, *gathered.notes]
         if self.equal_variances_.loud:
             self.notes_ = [*self.notes_, "Equal error variances could not be tested: the noise is too loud at this budget."]
         self.order_ = [moments.columns[k] for k in found.order]
         self.residual_variances_ = found.variances
-        self.moments_ = gathered.released
-        self.rule_ = {**found.rule, **rule}
+        self.rule_ = dict(found.rule)
         self.history_ = [
             {
                 "step": 1,
@@ -222,7 +160,5 @@ class EqualVarianceSearch(Estimator):
                 "seconds": time.perf_counter() - began,
             }
         ]
-        self.bytes_exchanged_ = gathered.bytes_exchanged
         if self.equal_variances_.warning is not None:
             warn_when_paid(self.equal_variances_.warning, EqualVarianceWarning, stacklevel=3)
-        return self

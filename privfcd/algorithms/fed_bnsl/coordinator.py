@@ -54,6 +54,7 @@ class FedBNSLCoordinator:
         began = time.perf_counter()
         expect(federation, messages.Offer(settings, self._columns), messages.Quote)
         d, dense = len(self._columns), settings.local_step == "closed-form"
+        l1 = settings.l1_for(len(federation.names))
         consensus = np.zeros((d, d))
         names = tuple(federation.names)
         duals = Duals(len(names), d, settings.rho2)
@@ -73,7 +74,7 @@ class FedBNSLCoordinator:
             support = everything if dense else everything & (local != 0).any(axis=0)
             penalty = len(updates) * settings.rho2
             try:
-                consensus, h = consensus_step(consensus * support, average, support, alpha, rho1, penalty, settings.l1)
+                consensus, h = consensus_step(consensus * support, average, support, alpha, rho1, penalty, l1)
             except ConvergenceFailure as error:
                 if not records:
                     raise

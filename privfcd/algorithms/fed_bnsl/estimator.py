@@ -2,33 +2,29 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Self
+from collections.abc import Sequence
+from dataclasses import dataclass
+from types import ModuleType
+from typing import Any, ClassVar
 
-from privfcd.algorithms.base import Estimator
+from privfcd.algorithms import kept_messages
 from privfcd.algorithms.equal_variance.diagnostics import variance_notes
+from privfcd.algorithms.fed_bnsl import messages
 from privfcd.algorithms.fed_bnsl.coordinator import FedBNSLCoordinator
 from privfcd.algorithms.fed_bnsl.party import FedBNSLParty
-from privfcd.algorithms.fed_bnsl.settings import LocalStep, Settings, default_l1
-from privfcd.algorithms.inputs import names_and_columns
-from privfcd.algorithms.release.gather import centring, gather
-from privfcd.algorithms.results import store_graph, store_privacy, store_released
-from privfcd.algorithms.rounds import RoundRecord, check_on_round, history_rows
+from privfcd.algorithms.fed_bnsl.settings import LocalStep, Settings
+from privfcd.algorithms.kept_learner import _KeptMomentLearner
+from privfcd.algorithms.learner import EQUAL_VARIANCES, SLOPE, OnRound, settings_of
+from privfcd.algorithms.release import messages as release_messages
+from privfcd.algorithms.results import store_graph
+from privfcd.algorithms.rounds import history_rows
 from privfcd.algorithms.scale_notes import store_moment_notes
-from privfcd.data.private import PrivateTable
-from privfcd.federation.local import LocalFederation
-from privfcd.moments import Moments
-
-if TYPE_CHECKING:
-    import networkx as nx
-    import numpy as np
-    from numpy.typing import NDArray
-
-    from privfcd.accounting.privacy_report import PrivacyReport
-    from privfcd.graphs.dag import DagProjection
+from privfcd.federation.protocol import Federation
+from privfcd.moments import Moments, pooled
 
 
-class FedBNSL(Estimator):
+@dataclass(eq=False, repr=False)
+class FedBNSL(_KeptMomentLearner):
     """Federated structure learning of linear Gaussian Bayesian networks with a closed-form local step.
 
     ADMM with an acyclicity constraint (NOTEARS-ADMM: Ng and Zhang 2022; the baseline Fed-BNSL of Fassy et al. 2025): in each
@@ -67,6 +63,8 @@ class FedBNSL(Estimator):
     center : bool, optional
         Whether each party's own means are taken off tables: they are by default, and paid for where there is a budget (see
         `release_moments`). False says that the means are 0.
+    release : str
+        What tables release: `"covariance"`, `"exact"` (open tables), or `"auto"`.
     row_norm : float, optional
         Tables with a budget: rows are shortened to this norm, public. By default the norm of the declared bounds, or one
         that a part of the budget supplies.
@@ -92,114 +90,62 @@ class FedBNSL(Estimator):
         (epsilon, delta) of this fit that holds for every party.
     settings_ : dict
         The parameters as they were used, defaults included.
+    rule_ : dict
+        What was chosen for the release.
     released_moments_ : tuple of Moments or None
-        The parties' noisy ones, in this process only, for `edge_stability`; None where one party's are exact.
+        The parties' noisy ones, for `edge_stability`; None where one party's are exact.
     feature_names_in_, n_features_in_
         As in scikit-learn.
     """
 
-    causal_graph_: nx.DiGraph[str]
-    adjacency_matrix_: NDArray[np.float64]
-    dropped_: DagProjection
-    privacy_report_: list[PrivacyReport] | None
-    privacy_spent_: tuple[float, float]
-    feature_names_in_: NDArray[np.object_]
-    n_features_in_: int
+    method = "fed-bnsl"
+    graph = "dag"
+    weight = SLOPE
+    rests_on = EQUAL_VARIANCES
+    message_modules = (release_messages, kept_messages, messages)
+    second: ClassVar[ModuleType] = messages
+    charging = (release_messages.Charge,)
+    ending = (messages.Finish,)
+    reports_rounds = True
 
-    def __init__(
-        self,
-        rounds: int = 100,
-        l1: float | None = None,
-        rho1: float = 1000.0,
-        rho2: float = 1.0,
-        growth: float = 1.0,
-        rho1_max: float = 1e5,
-        threshold: float = 0.3,
-        local_step: LocalStep = "closed-form",
-        steps: int = 10,
-        radius: float = 4.0,
-        center: bool | None = None,
-        row_norm: float | None = None,
-        epsilon: float | None = None,
-        delta: float | None = None,
+    rounds: int = 100
+    l1: float | None = None
+    rho1: float = 1000.0
+    rho2: float = 1.0
+    growth: float = 1.0
+    rho1_max: float = 1e5
+    threshold: float = 0.3
+    local_step: LocalStep = "closed-form"
+    steps: int = 10
+    radius: float = 4.0
+
+    def check(self) -> None:
+        """See `Learner.check`."""
+        super().check()
+        self._settings()
+
+    def half(self, name: str, moments: Moments) -> FedBNSLParty:
+        """See `_KeptMomentLearner.half`."""
+        return FedBNSLParty(name, moments)
+
+    def learn_over(
+        self, federation: Federation, columns: tuple[str, ...], known: Sequence[Moments], on_round: OnRound
     ) -> None:
-        self.rounds = rounds
-        self.l1 = l1
-        self.rho1 = rho1
-        self.rho2 = rho2
-        self.growth = growth
-        self.rho1_max = rho1_max
-        self.threshold = threshold
-        self.local_step: LocalStep = local_step
-        self.steps = steps
-        self.radius = radius
-        self.center = center
-        self.row_norm = row_norm
-        self.epsilon = epsilon
-        self.delta = delta
-
-    def fit(
-        self,
-        source: Sequence[PrivateTable] | Moments | Sequence[Moments],
-        *,
-        on_round: Callable[[RoundRecord], None] | None = None,
-    ) -> Self:
-        """Learn the graph from the parties' tables or moments.
-
-        Columns are aligned by name to the first one's order. Everything is checked, and every party's budget is asked,
-        before any ledger is charged; every ledger is charged before any row is read.
-
-        Parameters
-        ----------
-        source : sequence of PrivateTable, or Moments, or a sequence of Moments
-            One for each party; one Moments is a federation of one.
-        on_round : callable, optional
-            Called after every round with its `RoundRecord`.
-
-        Raises
-        ------
-        BudgetExceeded
-            A party's budget does not allow the run; no party was charged.
-        InvalidParameter, InvalidTable
-            What is wrong, and with which party.
-        """
-        check_on_round(on_round)
-        names, columns = names_and_columns(source)
-        settings = self._settings(len(names))
+        """See `_KeptMomentLearner.learn_over`."""
+        settings = self._settings()
         coordinator = FedBNSLCoordinator(settings, columns)
-        gathered = gather(
-            source,
-            "auto",
-            send=False,
-            epsilon=self.epsilon,
-            delta=self.delta,
-            row_norm=self.row_norm,
-            center=centring(self.center, source),
-        )
-        parties = [FedBNSLParty(name, part) for name, part in zip(names, gathered.parts, strict=True)]
-        federation = LocalFederation(parties)
         records = coordinator.run(federation, on_round)
         store_graph(self, records[-1].weights, settings.threshold, columns)
-        store_privacy(self, gathered.reports, gathered.parts)
-        store_released(self, gathered.parts)
-        store_moment_notes(self, gathered.parts)
-        assumed = variance_notes(gathered.moments)
-        self.notes_ = [*self.notes_, *gathered.notes, *assumed, *coordinator.notes]
+        store_moment_notes(self, known)
+        alike = len({part.exact for part in known}) == 1  # of exact moments that stayed no relations are known
+        assumed = variance_notes(pooled(known)) if alike else []
+        self.notes_ = [*self.notes_, *assumed, *coordinator.notes]
         self.history_ = history_rows(records)
-        self.settings_ = dict(vars(settings))
-        self.bytes_exchanged_ = federation.bytes_exchanged
-        return self
+        self.settings_: dict[str, Any] = {**vars(settings), "l1": settings.l1_for(len(federation.names))}
 
-    def _settings(self, parties: int) -> Settings:
-        return Settings(
-            rounds=self.rounds,
-            l1=default_l1(self.local_step, parties) if self.l1 is None else self.l1,
-            rho1=self.rho1,
-            rho2=self.rho2,
-            growth=self.growth,
-            rho1_max=self.rho1_max,
-            threshold=self.threshold,
-            local_step=self.local_step,
-            steps=self.steps,
-            radius=self.radius,
-        )
+    def second_offer(self, columns: tuple[str, ...]) -> messages.Offer:
+        """See `_KeptMomentLearner.second_offer`."""
+        return messages.Offer(self._settings(), columns)
+
+    def _settings(self) -> Settings:
+        return settings_of(Settings, self)

@@ -16,10 +16,10 @@ L1_PER_PARTY = 1 / 16
 
 @dataclass(frozen=True)
 class Settings:
-    """See `FedBNSL` for what each parameter means; `l1` is resolved here."""
+    """See `FedBNSL` for what each parameter means."""
 
     rounds: int
-    l1: float
+    l1: float | None
     rho1: float
     rho2: float
     growth: float
@@ -31,7 +31,7 @@ class Settings:
 
     def __post_init__(self) -> None:
         checks.count("rounds", self.rounds)
-        if self.l1 != 0:
+        if self.l1 is not None and self.l1 != 0:
             checks.moderate("l1", self.l1)
         checks.moderate("rho1", self.rho1)
         checks.moderate("rho2", self.rho2)
@@ -50,6 +50,8 @@ class Settings:
             raise checks.refuse("the number of columns", d, "at least 2: a graph needs two variables")
 
 
-def default_l1(local_step: str, parties: int) -> float:
-    """Return the weight of ‖W‖₁: none where the parties' own l1 balls keep B sparse."""
-    return L1_PER_PARTY * parties if local_step == "closed-form" else 0.0
+    def l1_for(self, parties: int) -> float:
+        """Return the weight of ‖W‖₁ for so many parties: by default none where their own l1 balls keep B sparse."""
+        if self.l1 is not None:
+            return self.l1
+        return L1_PER_PARTY * parties if self.local_step == "closed-form" else 0.0

@@ -54,9 +54,9 @@ class FedSparseCoordinator:
         self.second_moments: Array | None = None
         self.second_moments_sd: Array | None = None
 
-    def offer(self, federation: Federation) -> list[messages.Quote]:
+    def offer(self, federation: Federation, *, required: bool = True) -> list[messages.Quote]:
         """Ask every party whether it can take part; nothing is charged anywhere."""
-        quotes = expect(federation, messages.Offer(self._settings, self._columns), messages.Quote)
+        quotes = expect(federation, messages.Offer(self._settings, self._columns, required), messages.Quote)
         check_rows([quote.n_rows for quote in quotes], len(self._columns))
         return quotes
 

@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
+import copy
 import math
-from collections.abc import Callable, Sequence
-from dataclasses import replace
-from typing import TYPE_CHECKING, Any, Self
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
 from privfcd import checks
-from privfcd.accounting import Reservation, zcdp_to_epsilon
-from privfcd.accounting.privacy_report import PrivacyReport
-from privfcd.algorithms.base import Estimator
 from privfcd.algorithms.equal_variance.diagnostics import variance_notes
-from privfcd.algorithms.fed_sparse import constants
+from privfcd.algorithms.fed_sparse import constants, messages
 from privfcd.algorithms.fed_sparse.choice import (
     AUTO,
     COORDINATES,
@@ -22,40 +20,36 @@ from privfcd.algorithms.fed_sparse.choice import (
     RELEASES,
     check_preconditioned,
     choose_release,
+    reason_for_coordinates,
 )
 from privfcd.algorithms.fed_sparse.coordinator import FedSparseCoordinator
-from privfcd.algorithms.fed_sparse.losses import Loss, checked_loss
+from privfcd.algorithms.fed_sparse.losses import HuberLoss, Loss, SquaredLoss, checked_loss
 from privfcd.algorithms.fed_sparse.moment_party import MomentParty, check_moment_settings
 from privfcd.algorithms.fed_sparse.party import FedSparseParty
 from privfcd.algorithms.fed_sparse.settings import GUMBEL_GAUSSIAN, Settings
-from privfcd.algorithms.inputs import checked_tables, moments_given
-from privfcd.algorithms.release import release_moments
-from privfcd.algorithms.release.gather import BEFORE, centred, usable
-from privfcd.algorithms.release.release import release_notes
-from privfcd.algorithms.results import EXACT, store_graph, store_privacy, store_released, table_report
-from privfcd.algorithms.rounds import RoundRecord, check_on_round, history_rows
+from privfcd.algorithms.learner import BEFORE, EQUAL_VARIANCES, SLOPE, Learner, OnRound, settings_of
+from privfcd.algorithms.opening import Facts, StagedParty, ask_facts
+from privfcd.algorithms.release import messages as release_messages
+from privfcd.algorithms.release.coordinator import ReleaseCoordinator
+from privfcd.algorithms.release.party import ReleaseParty
+from privfcd.algorithms.release.release import release_notes, released
+from privfcd.algorithms.release.settings import ReleaseSettings
+from privfcd.algorithms.release.whitening import structure_whitening
+from privfcd.algorithms.results import EXACT, store_graph, store_released
+from privfcd.algorithms.rounds import expect, history_rows
 from privfcd.algorithms.scale_notes import store_moment_notes, store_scale_notes
+from privfcd.algorithms.usable import usable
 from privfcd.data.private import PrivateTable
 from privfcd.federation.local import LocalFederation, processors
-from privfcd.federation.protocol import Federation, Party
+from privfcd.federation.protocol import Federation, Message
 from privfcd.moments import Moments, pooled
 
 if TYPE_CHECKING:
-    import networkx as nx
-    from numpy.typing import NDArray
-
     from privfcd.graphs.dag import DagProjection
 
-ASSUMPTIONS = (
-    "Records are independent rows: a person with several rows has this promise for each row, not for all together.",
-    "Every record's part in every answer is clipped before it is summed, so no assumption on the values is needed.",
-    "The number of rows, the columns' names, the declared bounds and all settings are public and were not computed "
-    "from the rows.",
-    "Other runs on the same records add to this cost; the ledger adds up those that are charged to it.",
-)
 
-
-class FedSparseBNSL(Estimator):
+@dataclass(eq=False, repr=False)
+class FedSparseBNSL(Learner):
     """Federated structure learning of linear Gaussian Bayesian networks by greedy sparse updates.
 
     ADMM with an acyclicity constraint: in each of T rounds every party makes K proximal greedy coordinate updates on
@@ -101,7 +95,7 @@ class FedSparseBNSL(Estimator):
     keep : float, optional
         Consensus weights below this size are set to 0 after every round, so that noise does not fill what is sent:
         post-processing. By default 0, and for a private run `constants.default_keep`.
-    loss : "squared" or Loss
+    loss : "squared", Loss or {"huber": width}
         The local loss, such as `HuberLoss(width)`; see `privfcd.algorithms.fed_sparse.losses`.
     mechanisms : str
         `"gumbel-gaussian"`, or the variant of Mangold et al. (2023) with Laplace noise for both, `"mangold-published"` or
@@ -145,182 +139,144 @@ class FedSparseBNSL(Estimator):
         As in scikit-learn.
     """
 
-    causal_graph_: nx.DiGraph[str]
-    adjacency_matrix_: NDArray[np.float64]
-    dropped_: DagProjection
-    privacy_report_: list[PrivacyReport] | Any
-    privacy_spent_: tuple[float, float]
-    feature_names_in_: NDArray[np.object_]
-    n_features_in_: int
-    rule_: dict[str, Any]
-    notes_: list[str]
+    method = "fed-sparse"
+    graph = "dag"
+    weight = SLOPE
+    rests_on = EQUAL_VARIANCES
+    charging = (messages.Charge, release_messages.Charge)
+    ending = (messages.Finish, release_messages.Finish)
+    message_modules = (messages, release_messages)
+    implementations: ClassVar = {Loss: (SquaredLoss, HuberLoss)}
+    reports_rounds = True
+    pure = True
 
-    def __init__(
-        self,
-        rounds: int | None = None,
-        updates: int | None = None,
-        clip: float | None = None,
-        step: float | None = None,
-        l1: float = 0.1,
-        rho1: float = 1000.0,
-        rho2: float = 1.0,
-        threshold: float = 0.3,
-        center: bool | None = None,
-        smoothness: Sequence[float] | None = None,
-        epsilon: float | None = None,
-        delta: float | None = None,
-        noise_multiplier: float | None = None,
-        bounds_share: float = 0.05,
-        mean_share: float = 0.1,
-        smoothness_share: float = 0.2,
-        refit_share: float = 0.05,
-        keep: float | None = None,
-        loss: str | Loss = "squared",
-        mechanisms: str = GUMBEL_GAUSSIAN,
-        release: str = COORDINATES,
-        workers: int | None = None,
-        fast: bool | None = None,
-    ) -> None:
-        self.rounds = rounds
-        self.updates = updates
-        self.clip = clip
-        self.step = step
-        self.l1 = l1
-        self.rho1 = rho1
-        self.rho2 = rho2
-        self.threshold = threshold
-        self.center = center
-        self.smoothness = smoothness
-        self.epsilon = epsilon
-        self.delta = delta
-        self.noise_multiplier = noise_multiplier
-        self.bounds_share = bounds_share
-        self.mean_share = mean_share
-        self.smoothness_share = smoothness_share
-        self.refit_share = refit_share
-        self.keep = keep
-        self.loss = loss
-        self.mechanisms = mechanisms
-        self.release = release
-        self.workers = workers
-        self.fast = fast
+    rounds: int | None = None
+    updates: int | None = None
+    clip: float | None = None
+    step: float | None = None
+    l1: float = 0.1
+    rho1: float = 1000.0
+    rho2: float = 1.0
+    threshold: float = 0.3
+    center: bool | None = None
+    smoothness: Sequence[float] | None = None
+    noise_multiplier: float | None = None
+    bounds_share: float = 0.05
+    mean_share: float = 0.1
+    smoothness_share: float = 0.2
+    refit_share: float = 0.05
+    keep: float | None = None
+    loss: str | Loss | Mapping[str, float] = "squared"
+    mechanisms: str = GUMBEL_GAUSSIAN
+    release: str = COORDINATES
+    workers: int | None = None
+    fast: bool | None = None
 
-    def fit(
-        self,
-        source: Sequence[PrivateTable] | Moments | Sequence[Moments],
-        *,
-        on_round: Callable[[RoundRecord], None] | None = None,
-    ) -> Self:
-        """Learn the graph from the parties' tables, or from moments.
+    dropped_: DagProjection = field(init=False)
+    rule_: dict[str, Any] = field(init=False)
 
-        Columns are aligned by name to the first table's order. Everything is checked, and every party's budget is
-        asked, before any ledger is charged; every ledger is charged before any row is read. Moments are what was
-        released before: learning from them is post-processing, is charged nowhere, and `privacy_report_` is None.
-
-        Parameters
-        ----------
-        source : sequence of PrivateTable, Moments, or sequence of Moments
-            One for each party.
-        on_round : callable, optional
-            Called after every round with its `RoundRecord`.
-
-        Raises
-        ------
-        BudgetExceeded
-            A party's budget does not allow the run; no party was charged.
-        InvalidParameter, InvalidTable
-            What is wrong, and with which party.
-        """
+    def check(self) -> None:
+        """See `Learner.check`."""
+        super().check()
         if self.release not in RELEASES:
             raise checks.refuse("release", self.release, "one of " + ", ".join(RELEASES))
-        check_on_round(on_round)
-        moments = moments_given(source)
-        if moments is not None:
-            if self.center:
-                raise checks.refuse("center", self.center, BEFORE)
-            self._fit_moments(moments, None, on_round)
-            self.rule_ = {"release": "moments that were released before"}
-            store_privacy(self, None, moments)
-            return self
-        tables = checked_tables(source)
-        settings = self._settings(tables)
-        private = any(not table.open for table in tables)
-        release = self.release if private else COORDINATES
-        self.rule_ = {"release": release}
-        if release == AUTO:
-            choice = choose_release(tables, settings)
-            release = choice.release
-            self.rule_ = {"release": release, "why": choice.reason, "predicted noise": choice.predicted}
-        reports: list[PrivacyReport]
-        if release == PRECONDITIONED:
+        if self.workers is not None:
+            checks.count("workers", self.workers)
+        settings = self._settings(math.inf, 2)
+        if self.release == PRECONDITIONED:
             check_preconditioned(settings)
-            self._moment_settings(tables[0].n_columns)  # refused now, or not at all
-            released = release_moments(tables, epsilon=self.epsilon, delta=self.delta, center=settings.center)
-            self._fit_moments(released.parts, released.rule, on_round, together=True)
-            self.bytes_exchanged_ += released.bytes_exchanged
-            self.rule_ = {**self.rule_, "moments": released.rule}
-            self.notes_ += release_notes(released.rule)
-            reports = released.privacy_report
-        else:
-            parties = [FedSparseParty(table, index) for index, table in enumerate(tables)]
-            self._run(parties, settings, tables[0].columns, on_round, processors() if private else 1)
-            reports = [_report(party, table, settings) for party, table in zip(parties, tables, strict=True)]
-        store_privacy(self, reports)
-        return self
 
-    def _fit_moments(
-        self,
-        given: Sequence[Moments],
-        rule: dict[str, Any] | None,
-        on_round: Callable[[RoundRecord], None] | None,
-        *,
-        together: bool = False,
+    def check_columns(self, columns: Sequence[str]) -> None:
+        """See `Learner.check_columns`."""
+        self._settings(math.inf, len(columns)).check_columns(len(columns))
+        if self.release == PRECONDITIONED:
+            self._moment_settings(len(columns))
+
+    def check_given(self) -> None:
+        """See `Learner.check_given`."""
+        if self.center:
+            raise checks.refuse("center", self.center, BEFORE)
+
+    def party(self, tables: Sequence[PrivateTable], index: int) -> StagedParty:
+        """See `Learner.party`."""
+        return StagedParty(
+            tables,
+            {messages: lambda: FedSparseParty(tables[0], index), release_messages: lambda: ReleaseParty(tables, index)},
+            self.charging,
+        )
+
+    def workers_for(self, tables: Sequence[PrivateTable]) -> int:
+        """See `Learner.workers_for`. Exact gradients hold the interpreter: threads would wait for each other."""
+        if self.workers is not None:
+            return self.workers
+        return 1 if all(table.open for table in tables) else processors()
+
+    def offers(self, facts: Facts) -> tuple[Message, ...]:
+        """See `Learner.offers`."""
+        settings = self.settings_for(facts)
+        coordinates = messages.Offer(settings, facts.columns, required=True)
+        moments = release_messages.Offer(self._release_settings(settings), facts.columns)
+        if not facts.private or self.release == COORDINATES or (self.release == AUTO and reason_for_coordinates(settings)):
+            return (coordinates,)
+        if self.release == PRECONDITIONED:
+            return (moments,)
+        return (messages.Offer(settings, facts.columns, required=False), moments)
+
+    def run(self, federation: Federation, columns: tuple[str, ...], on_round: OnRound = None) -> None:
+        """See `Learner.run`."""
+        facts = ask_facts(federation, self.opening(columns))
+        settings = self.settings_for(facts)
+        release = self.release if facts.private else COORDINATES
+        self.rule_ = {"release": release}
+        required = True
+        if release == AUTO:
+            why = reason_for_coordinates(settings)
+            if why:
+                release = COORDINATES
+                self.rule_ = {"release": release, "why": why, "predicted noise": {}}
+            else:
+                offers = self.offers(facts)
+                quotes = expect(federation, offers[0], messages.Quote)
+                others = expect(federation, offers[1], release_messages.Quote)
+                choice = choose_release(settings, quotes, others, len(columns))
+                release, required = choice.release, False
+                self.rule_ = {"release": release, "why": choice.reason, "predicted noise": choice.predicted}
+        if release == COORDINATES:
+            self._learn_over(federation, settings, columns, on_round, required=required)
+            return
+        coordinator = ReleaseCoordinator(self._release_settings(settings), columns, structure_whitening)
+        outcome = released(coordinator, federation, facts)
+        self._learn_from(outcome.parts, outcome.rule, on_round, together=True)
+        self.bytes_exchanged_ += federation.bytes_exchanged
+        self.rule_ = {**self.rule_, "moments": outcome.rule}
+        self.notes_ = [*release_notes(outcome.rule), *self.notes_]
+
+    def learn(self, parts: Sequence[Moments], on_round: OnRound = None) -> None:
+        """See `Learner.learn`."""
+        self._learn_from(parts, None, on_round)
+        self.rule_ = {"release": "moments that were released before"}
+
+    def _learn_from(
+        self, given: Sequence[Moments], rule: Mapping[str, Any] | None, on_round: OnRound, *, together: bool = False
     ) -> None:
-        """Run on moments, each party's or those of all rows together; `rule` is that of their release."""
-        moments, looked = usable(given, rule)
-        if together:
-            moments = (pooled(moments),)
+        """Learn from moments, each party's or those of all rows together; `rule` is that of their release."""
+        used, looked = usable(given, rule)
+        moments = [pooled(used)] if together else used
         settings = self._moment_settings(len(moments[0].columns))
-        parties = [MomentParty(part, f"moments-{index}") for index, part in enumerate(moments, start=1)]
-        self._run(parties, settings, moments[0].columns, on_round)
+        halves = [MomentParty(part, f"moments-{index}") for index, part in enumerate(moments, start=1)]
+        federation = LocalFederation(halves, 1 if self.workers is None else self.workers)
+        self._learn_over(federation, settings, moments[0].columns, on_round)
         store_released(self, moments)
         early = list(self.notes_)
         store_moment_notes(self, moments)
-        self.notes_ += [*looked, *variance_notes(pooled(moments)), *early]
+        self.notes_ = [*self.notes_, *looked, *variance_notes(pooled(moments)), *early]
 
-    def _moment_settings(self, d: int) -> Settings:
-        """Return checked settings; a mean was taken off moments before, if at all, so there is none to take off now."""
-        settings = replace(self._settings_at(math.inf, d), center=False)
-        check_moment_settings(settings)
-        settings.check_columns(d)
-        return settings
-
-    def _run(
-        self,
-        parties: Sequence[Party],
-        settings: Settings,
-        columns: tuple[str, ...],
-        on_round: Callable[[RoundRecord], None] | None,
-        workers: int = 1,
+    def _learn_over(
+        self, federation: Federation, settings: Settings, columns: tuple[str, ...], on_round: OnRound, required: bool = True
     ) -> None:
-        """Run on these parties, `workers` at a time unless the estimator's own number says otherwise.
-
-        Exact gradients are loops over few numbers, which hold the interpreter: threads would wait for each other.
-        """
-        self._run_over(
-            LocalFederation(parties, workers if self.workers is None else self.workers), settings, columns, on_round
-        )
-
-    def _run_over(
-        self,
-        federation: Federation,
-        settings: Settings,
-        columns: tuple[str, ...],
-        on_round: Callable[[RoundRecord], None] | None,
-    ) -> None:
-        """Run the coordinator's half, and keep what it learnt; costs and reports are the caller's."""
+        """Run the coordinator's half of the rounds, and keep what it learnt."""
         coordinator = FedSparseCoordinator(settings, columns)
-        quotes = coordinator.offer(federation)
+        quotes = coordinator.offer(federation, required=required)
         records = coordinator.run(federation, quotes, on_round)
         store_graph(self, coordinator.weights, settings.threshold, columns)
         self.history_ = history_rows(records)
@@ -328,72 +284,47 @@ class FedSparseBNSL(Estimator):
         self.bytes_exchanged_ = federation.bytes_exchanged
         clipped = coordinator.late_rounds is not None and settings.clip is None  # a private run with the default clip
         store_scale_notes(self, coordinator.second_moments, coordinator.second_moments_sd, columns, clipped=clipped)
-        self.notes_ += coordinator.notes
+        self.notes_ = [*self.notes_, *coordinator.notes]
         store_released(
             self, rounds=coordinator.late_rounds, otherwise=EXACT if records else "it ended in its first round"
         )
 
-    def _settings(self, tables: Sequence[PrivateTable]) -> Settings:
-        """Return the settings of a run on these tables, defaults included."""
-        epsilon = min(_planned_epsilon(table, self.epsilon) for table in tables)
-        return self._settings_at(epsilon, tables[0].n_columns)
+    def _release_settings(self, settings: Settings) -> ReleaseSettings:
+        return ReleaseSettings(
+            method=PRECONDITIONED, epsilon=self.epsilon, delta=self.delta, center=settings.center
+        )
 
-    def _settings_at(self, epsilon: float, d: int) -> Settings:
-        params: dict[str, Any] = self.get_params()
-        for name in ("release", "workers"):
-            del params[name]
-        if params["smoothness"] is not None:
-            params["smoothness"] = _numbers("smoothness", params["smoothness"])
-        params["center"] = centred(params["center"])
-        params["loss"] = checked_loss(params["loss"])
+    def _moment_settings(self, d: int) -> Settings:
+        """Return checked settings; a mean was taken off moments before, if at all, so there is none to take off now."""
+        without_mean = copy.copy(self)
+        without_mean.center = False
+        settings = without_mean._settings(math.inf, d)
+        check_moment_settings(settings)
+        settings.check_columns(d)
+        return settings
+
+    def settings_for(self, facts: Facts) -> Settings:
+        """Return the settings of a run of which these facts are known, defaults included."""
+        return self._settings(facts.epsilon, len(facts.columns))
+
+    def _settings(self, epsilon: float, d: int) -> Settings:
+        """Return the settings of a run that spends roughly `epsilon` on `d` columns, defaults included."""
+        if self.center is not None and not isinstance(self.center, bool):
+            raise checks.refuse("center", self.center, "True, False or None")
         defaults = {
             "rounds": constants.default_rounds(epsilon),
             "updates": constants.default_updates(d, epsilon),
             "step": constants.default_step(epsilon),
             "keep": constants.default_keep(epsilon),
+            "center": True,
         }
-        params.update({name: value for name, value in defaults.items() if params[name] is None})
-        return Settings(**params)
+        chosen = {name: value for name, value in defaults.items() if getattr(self, name) is None}
+        given = self.smoothness
+        smoothness = None if given is None else _numbers("smoothness", given)
+        return settings_of(Settings, self, loss=checked_loss(self.loss), smoothness=smoothness, **chosen)
 
 
 def _numbers(name: str, values: Any) -> tuple[float, ...]:
     if isinstance(values, str) or not np.iterable(values):
         raise checks.refuse(name, values, "one number for each column")
     return tuple(checks.moderate(name, value) for value in values)
-
-
-def _planned_epsilon(table: PrivateTable, epsilon: float | None) -> float:
-    """Return roughly what a run will spend of a table's budget, for the default settings; inf for an open table."""
-    left = table.ledger.left()
-    if table.open:
-        return math.inf
-    if isinstance(epsilon, int | float) and epsilon > 0:
-        return epsilon
-    if left is None:
-        return 1.0
-    if left.rho is not None:
-        return zcdp_to_epsilon(left.rho, 1 / max(table.n_rows, 2) ** 2)
-    return left.epsilon or 1.0
-
-
-def _report(party: FedSparseParty, table: PrivateTable, settings: Settings) -> PrivacyReport:
-    reservation: Reservation | None = party.reservation
-    plan = party.plan
-    assert reservation is not None and plan is not None
-    return run_report(table, reservation, settings, plan.delta)
-
-
-def run_report(table: PrivateTable, reservation: Reservation, settings: Settings, delta: float | None) -> PrivacyReport:
-    """Return the report on one table's part in a run; `delta` is its slice's, where it has one."""
-    declared: dict[str, Any] = {}
-    if settings.smoothness is not None:
-        declared["second moments"] = list(settings.smoothness)
-    if settings.clip is not None and not math.isinf(settings.clip):
-        declared["clip"] = settings.clip
-    return table_report(
-        table,
-        reservation,
-        delta=settings.delta if delta is None else delta,
-        declared=declared,
-        assumptions=ASSUMPTIONS,
-    )

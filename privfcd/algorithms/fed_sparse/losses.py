@@ -15,6 +15,7 @@ What a slope says of a record depends on that record only: a loss is a function 
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import ClassVar, Protocol
 
@@ -102,12 +103,14 @@ SQUARED = SquaredLoss()
 
 
 def checked_loss(loss: object) -> Loss:
-    """Return `loss` if it has all that a `Loss` needs; `"squared"` names the squared loss."""
-    if loss == "squared":
+    """Return `loss` if it has all that a `Loss` needs; `"squared"` and `{"huber": width}` name two, as files write them."""
+    if isinstance(loss, str) and loss == "squared":
         return SQUARED
+    if isinstance(loss, Mapping) and set(loss) == {"huber"}:
+        return HuberLoss(checks.moderate("loss.huber", loss["huber"]))
     parts = ("name", "curvature", "bound", "value", "slope")
     if isinstance(loss, type) or not all(hasattr(loss, part) for part in parts):
-        raise checks.refuse("loss", loss, '"squared", or a loss such as privfcd.HuberLoss(width)')
+        raise checks.refuse("loss", loss, '"squared", {"huber": width}, or a loss such as privfcd.HuberLoss(width)')
     checks.moderate("curvature of the loss", getattr(loss, "curvature"))  # noqa: B009
     if not getattr(loss, "bound") > 0:  # noqa: B009
         raise InvalidParameter("bound of the loss must be above 0, inf where slopes are unbounded")

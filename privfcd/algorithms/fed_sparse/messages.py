@@ -14,10 +14,19 @@ from privfcd.federation.protocol import BYTES_A_FLOAT, Empty, SparseMatrix
 
 @dataclass(frozen=True)
 class Offer(Empty):
-    """To the parties: what will be run, before anything is charged. Answered by `Quote`."""
+    """To the parties: what will be run, before anything is charged. Answered by `Quote`.
+
+    Attributes
+    ----------
+    settings : Settings
+    columns : tuple of str
+    required : bool
+        Whether a party whose budget does not allow it refuses, or says so.
+    """
 
     settings: Settings
     columns: tuple[str, ...]
+    required: bool = True
 
 
 @dataclass(frozen=True)
@@ -33,12 +42,15 @@ class Quote(Empty):
     update_noise, refit_noise : float
         Standard deviation of the noise that the plan puts on a gradient entry of an update, and of the refit on a support
         of one entry, in units of the entry's clip: public, as the plan is; 0 without noise.
+    possible : bool
+        Whether the budget allows the run.
     """
 
     n_rows: int
     private: bool
     update_noise: float = 0.0
     refit_noise: float = 0.0
+    possible: bool = True
 
 
 @dataclass(frozen=True)

@@ -6,11 +6,13 @@ What is learnt from rows comes through `PrivateTable`; all else here is post-pro
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from privfcd.accounting import REPLACE_ONE, Reservation
+from privfcd.accounting.privacy_report import PrivacyReport
 from privfcd.algorithms.charging import run_label
 from privfcd.algorithms.consensus import check_size
 from privfcd.algorithms.fed_sparse import messages
@@ -20,15 +22,24 @@ from privfcd.algorithms.fed_sparse.greedy import GreedyDescent
 from privfcd.algorithms.fed_sparse.plan import BOUNDS, MEAN, REFIT, SMOOTHNESS, ReleasePlan, plan_releases
 from privfcd.algorithms.fed_sparse.settings import Settings
 from privfcd.algorithms.fed_sparse.support_gradient import SupportGradient
+from privfcd.algorithms.results import table_report
 from privfcd.data.histogram import OctaveHistogram, upper_bounds
 from privfcd.data.private import PrivateTable
 from privfcd.data.queries import ClippedMean, ColumnSquares, Query
-from privfcd.errors import ConvergenceFailure, PartyFailed
+from privfcd.errors import BudgetExceeded, ConvergenceFailure, PartyFailed
 from privfcd.federation.protocol import Empty, Message
 from privfcd.federation.terms import Terms
 from privfcd.mechanisms import Gaussian
 
 Array = NDArray[np.float64]
+
+ASSUMPTIONS = (
+    "Records are independent rows: a person with several rows has this promise for each row, not for all together.",
+    "Every record's part in every answer is clipped before it is summed, so no assumption on the values is needed.",
+    "The number of rows, the columns' names, the declared bounds and all settings are public and were not computed "
+    "from the rows.",
+    "Other runs on the same records add to this cost; the ledger adds up those that are charged to it.",
+)
 
 
 class FedSparseParty:
@@ -43,6 +54,7 @@ class FedSparseParty:
     """
 
     def __init__(self, table: PrivateTable, index: int) -> None:
+        self._given = table
         self._table = table.for_run()
         self._index = index
         self._settings: Settings | None = None
@@ -59,6 +71,22 @@ class FedSparseParty:
     def name(self) -> str:
         """See `Party.name`."""
         return self._table.name
+
+    def reports(self) -> list[PrivacyReport]:
+        """See `privfcd.algorithms.opening.PayingParty.reports`."""
+        if self.reservation is None:
+            return []
+        settings, plan = self._agreed()
+        declared: dict[str, Any] = {}
+        if settings.smoothness is not None:
+            declared["second moments"] = list(settings.smoothness)
+        if settings.clip is not None and not math.isinf(settings.clip):
+            declared["clip"] = settings.clip
+        delta = settings.delta if plan.delta is None else plan.delta
+        report = table_report(
+            self._given, self.reservation, delta=delta, declared=declared, assumptions=ASSUMPTIONS
+        )
+        return [report]
 
     def answer(self, message: Message) -> Message:
         """See `Party.answer`. After an error nothing goes back to the budget any more, whatever is asked next."""
@@ -92,8 +120,14 @@ class FedSparseParty:
         self._table = self._table.reordered(offer.columns)
         offer.settings.check_columns(self._table.n_columns)
         self._settings = offer.settings
-        self.plan = plan_releases(self._table, offer.settings)
-        self._table.ledger.check(self.plan.parts, self._label, delta=self.plan.delta)
+        try:
+            self.plan = plan_releases(self._table, offer.settings)
+            self._table.ledger.check(self.plan.parts, self._label, delta=self.plan.delta)
+        except BudgetExceeded:
+            if offer.required:
+                raise
+            self.plan = None
+            return messages.Quote(self._table.n_rows, not self._table.open, possible=False)
         return messages.Quote(self._table.n_rows, not self._table.open, *self._noise(self.plan, offer.settings))
 
     def _noise(self, plan: ReleasePlan, settings: Settings) -> tuple[float, float]:

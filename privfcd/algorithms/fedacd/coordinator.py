@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
@@ -33,12 +33,17 @@ class LayerRecord:
 
 @dataclass(frozen=True, eq=False)
 class Outcome:
-    """The skeleton, the DAG of votes, the class that v-structures make of its edges (None by the paper's rules)."""
+    """The skeleton, the DAG of votes, the class that v-structures make of its edges (None by the paper's rules).
+
+    `asked` and `silent` count the parties' tests of each pair: how many there were, and how many could not say.
+    """
 
     skeleton: Edges
     arcs: CountedArcs
     orientation: Orientation | None
     layers: list[LayerRecord]
+    asked: NDArray[np.int64]
+    silent: NDArray[np.int64]
 
 
 class FedACDCoordinator:
@@ -59,9 +64,7 @@ class FedACDCoordinator:
     def run(self, federation: Federation) -> Outcome:
         """Offer, charge, vote layer by layer until no variable has more neighbours than a set needs, and orient."""
         began = time.perf_counter()
-        settings = self._settings
-        if len(federation.names) == 1:  # a mask leaves the answer to others, and there are none
-            settings = replace(settings, mask_rate=0.0)
+        settings = self._settings.voted_by(len(federation.names))
         federation.ask(messages.Offer(settings, self._columns))
         federation.ask(messages.Charge())
         d = len(self._columns)
@@ -92,8 +95,12 @@ class FedACDCoordinator:
             graph.check(adjacent, name)
         arcs = counted_arcs([graph.matrix for graph in graphs], settings.quorum)
         orientation = None if settings.as_published else self._v_structures(federation, arcs.matrix | arcs.matrix.T)
+        tests = expect(federation, messages.AskTests(), messages.Tests)
+        for name, counts in zip(federation.names, tests, strict=True):
+            counts.check(d, name)
         federation.ask(messages.Finish())
-        return Outcome(adjacent, arcs, orientation, layers)
+        asked, silent = sum(counts.asked for counts in tests), sum(counts.silent for counts in tests)
+        return Outcome(adjacent, arcs, orientation, layers, np.asarray(asked), np.asarray(silent))
 
     def _v_structures(self, federation: Federation, adjacent: Edges) -> Orientation:
         many = len(unshielded_triples(adjacent))

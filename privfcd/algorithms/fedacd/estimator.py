@@ -2,45 +2,49 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from statistics import median
-from typing import Any, Self
+from typing import Any
 
-import networkx as nx
 import numpy as np
-from numpy.typing import NDArray
 
 from privfcd import checks
 from privfcd.accounting.privacy_report import PrivacyReport
-from privfcd.algorithms.base import Estimator
 from privfcd.algorithms.constraint.block_moments import BlockMoments
 from privfcd.algorithms.constraint.orientation import Orientation
 from privfcd.algorithms.constraint.untested import store_untested
+from privfcd.algorithms.fedacd import messages
 from privfcd.algorithms.fedacd.coordinator import FedACDCoordinator, LayerRecord, Outcome
 from privfcd.algorithms.fedacd.levels import Levels, declared_levels, encoded_variables
 from privfcd.algorithms.fedacd.party import FedACDParty
 from privfcd.algorithms.fedacd.settings import EXACT_ALPHA, Settings, noisy_alpha
 from privfcd.algorithms.fedacd.votes import CountedArcs
-from privfcd.algorithms.inputs import aligned, checked_tables, moments_given
-from privfcd.algorithms.release.gather import RELEASES, Gathered, centring, gather
-from privfcd.algorithms.results import store_cpdag, store_privacy, store_released, table_report
+from privfcd.algorithms.inputs import aligned
+from privfcd.algorithms.learner import ACYCLIC, CAUSES, FAITHFUL, ROWS, OnRound, settings_of
+from privfcd.algorithms.moment_learner import _ReleaseLearner
+from privfcd.algorithms.opening import AskFacts, Facts, StagedParty, ask_facts
+from privfcd.algorithms.release import messages as release_messages
+from privfcd.algorithms.release.party import ReleaseParty
+from privfcd.algorithms.release.release import release_notes
+from privfcd.algorithms.release.settings import SUMS, ReleaseSettings
+from privfcd.algorithms.results import store_cpdag, store_released
 from privfcd.algorithms.scores import effective_rows
-from privfcd.data.encoding import Contrasts
+from privfcd.algorithms.usable import usable
+from privfcd.data.encoding import CONSTANT, Contrasts
 from privfcd.data.private import PrivateTable
-from privfcd.errors import InvalidParameter
+from privfcd.errors import InvalidParameter, PartyFailed
 from privfcd.federation.local import LocalFederation
+from privfcd.federation.protocol import Federation, Message, Party
 from privfcd.graphs.cpdag import dag_to_cpdag
 from privfcd.graphs.pdag import Pdag, pdag_to_networkx
 from privfcd.moments import Moments, pooled
 
 COMBINE = ("auto", "vote", "sum")
 
-Tests = tuple[NDArray[np.int64], NDArray[np.int64]]
-"""Of each pair how many tests were made, and how many of them could not say."""
 
-
-class FedACD(Estimator):
+@dataclass(eq=False, repr=False)
+class FedACD(_ReleaseLearner):
     """Federated causal discovery by votes on the edges that each party can judge.
 
     Parties test independence on their own rows, layer by layer; of the edges that a party would remove it masks those
@@ -119,204 +123,193 @@ class FedACD(Estimator):
         As of the other estimators.
     """
 
-    adjacency_matrix_: NDArray[np.float64]
-    cpdag_: Pdag
-    causal_graph_: nx.DiGraph[str]
+    method = "fedacd"
+    graph = "cpdag"
+    weight = "The weight counts voters: how many of them had the edge, whichever its direction."
+    weight_name = "Votes"
+    rests_on = (ROWS, CAUSES, ACYCLIC, FAITHFUL)
+    charging = (release_messages.Charge, messages.Charge)
+    ending = (messages.Finish,)
+    message_modules = (release_messages, messages)
 
-    def __init__(
-        self,
-        levels: Levels | None = None,
-        alpha: float | None = None,
-        largest: int = 3,
-        mask_rate: float = 0.6,
-        quorum: float = 0.0,
-        combine: str = "auto",
-        variant: str = "stable",
-        per_cell: float = 5.0,
-        sample_size: float = 10.0,
-        release: str = "auto",
-        sum: str = "per-party",
-        center: bool | None = None,
-        row_norm: float | None = None,
-        epsilon: float | None = None,
-        delta: float | None = None,
-    ) -> None:
-        self.levels = levels
-        self.alpha = alpha
-        self.largest = largest
-        self.mask_rate = mask_rate
-        self.quorum = quorum
-        self.combine = combine
-        self.variant = variant
-        self.per_cell = per_cell
-        self.sample_size = sample_size
-        self.release = release
-        self.sum = sum
-        self.center = center
-        self.row_norm = row_norm
-        self.epsilon = epsilon
-        self.delta = delta
+    levels: Levels | None = None
+    alpha: float | None = None
+    largest: int = 3
+    mask_rate: float = 0.6
+    quorum: float = 0.0
+    combine: str = "auto"
+    variant: str = "stable"
+    per_cell: float = 5.0
+    sample_size: float = 10.0
+    sum: str = field(default="per-party", kw_only=True)
 
-    def fit(self, source: Sequence[PrivateTable] | Moments | Sequence[Moments]) -> Self:
-        """Learn the graph from tables or moments, one for each party.
+    cpdag_: Pdag = field(init=False)
+    orientation_: Orientation | None = field(init=False)
+    votes_: CountedArcs = field(init=False)
+    layers_: list[LayerRecord] = field(init=False)
+    moments_: Moments | None = field(init=False)
 
-        Moments of discrete columns are those of `Contrasts(levels)`, as `moments_` of an earlier fit.
-
-        Parameters
-        ----------
-        source : sequence of PrivateTable, or Moments, or a sequence of Moments
-            One for each party.
-
-        Raises
-        ------
-        BudgetExceeded
-            A party's budget does not allow the run; no party was charged.
-        InvalidParameter, InvalidTable
-            What is wrong, and with which party.
-        """
-        if self.combine not in COMBINE:
-            raise checks.refuse("combine", self.combine, "one of " + ", ".join(COMBINE))
-        if self.release not in RELEASES:
-            raise checks.refuse("release", self.release, "one of " + ", ".join(RELEASES))
-        center = centring(self.center, source)
-        given = moments_given(source)
-        tables = checked_tables(source) if given is None else []
-        if given is None:
-            names, exact = tables[0].columns, all(table.open for table in tables)
-        else:
-            names = given[0].columns if self.levels is None else encoded_variables(given[0].columns)
-            exact = all(part.exact for part in given)
-        settings = self._settings(names)
-        if settings.levels is not None and self.center:
+    def check(self) -> None:
+        """See `Learner.check`."""
+        super().check()
+        for name, accepted in (("combine", COMBINE), ("sum", SUMS)):
+            if getattr(self, name) not in accepted:
+                raise checks.refuse(name, getattr(self, name), "one of " + ", ".join(accepted))
+        if self.levels is not None and self.center:
             raise checks.refuse(
                 "center", self.center, "left out for discrete columns, whose marginals hold their means"
             )
-        if settings.levels is not None:
-            center = False
-        self.moments_: Moments | None = None
-        self.rule_: dict[str, Any] = {}
-        if tables and exact and settings.levels and self.combine != "sum" and self.release in ("auto", "exact"):
-            outcome, tests, reports, sent = self._vote_on_rows(tables, names, settings)
+
+    def check_columns(self, columns: Sequence[str]) -> None:
+        """See `Learner.check_columns`."""
+        super().check_columns(columns)
+        self._named = tuple(columns)  # the order of levels that are given as a list
+        self._settings(columns)
+
+    def variables(self, columns: tuple[str, ...]) -> tuple[str, ...]:
+        """See `Learner.variables`."""
+        encoded = self.levels is not None and all(":" in column or column == CONSTANT for column in columns)
+        return tuple(encoded_variables(columns)) if encoded else columns
+
+    def opening(self, columns: tuple[str, ...]) -> AskFacts:
+        """See `Learner.opening`; one order of columns for the noise too, whatever the tables' own."""
+        return super().opening(tuple(sorted(columns)))
+
+    def party(self, tables: Sequence[PrivateTable], index: int) -> StagedParty:
+        """See `Learner.party`."""
+        return _Half(self, tables, index)
+
+    def release_settings(self, facts: Facts) -> ReleaseSettings:
+        """See `_ReleaseLearner.release_settings`; encoded records have one length, so that clipping cuts nothing."""
+        settings = super().release_settings(facts)
+        encoding = self.encoding(facts.columns)
+        if encoding is None:
+            return settings
+        settings = replace(settings, center=False)
+        if facts.private and self.release in ("auto", "covariance"):
+            norm = encoding.row_norm if self.row_norm is None else self.row_norm
+            settings = replace(settings, method="covariance", row_norm=norm)
+        return settings
+
+    def sends(self, facts: Facts) -> bool:
+        """See `_ReleaseLearner.sends`: exact moments stay at the parties unless their sum votes."""
+        return facts.private or self.combine == "sum" or self.sum == "trusted"
+
+    def released_columns(self, columns: tuple[str, ...]) -> tuple[str, ...]:
+        """See `_ReleaseLearner.released_columns`."""
+        encoding = self.encoding(columns)
+        return columns if encoding is None else encoding.columns(columns)
+
+    def encoding(self, columns: Sequence[str]) -> Contrasts | None:
+        """Return what discrete columns are encoded by; None for continuous ones."""
+        levels = self._levels(columns)
+        return None if levels is None else Contrasts(levels)
+
+    def offers(self, facts: Facts) -> tuple[Message, ...]:
+        """See `Learner.offers`."""
+        votes = messages.Offer(self._settings(facts.columns).voted_by(len(facts.parties)), facts.columns)
+        if self._on_rows(facts):
+            return (votes,)
+        return super().offers(facts) if self.sends(facts) else (*super().offers(facts), votes)
+
+    def run(self, federation: Federation, columns: tuple[str, ...], on_round: OnRound = None) -> None:
+        """See `Learner.run`."""
+        facts = ask_facts(federation, self.opening(columns))
+        self.moments_, self.rule_ = None, {}
+        if self._on_rows(facts):
+            for name in ("row_norm", "epsilon", "delta", "center"):
+                if getattr(self, name) not in (None, False):
+                    raise checks.refuse(
+                        name, getattr(self, name), "left out for tables without a budget, which answer exactly"
+                    )
+            settings = self._settings(facts.columns)
             store_released(self)
-            self._store(outcome, names, reports, sent)
-            self._store_untested(tests, names, noisy=False)
-            return self
-        if given is None:
-            gathered = self._release(tables, names, settings, center)
+            self._vote(federation, facts.columns, columns, settings, noisy=False)
         else:
-            gathered = gather(given, self.release, look=settings.levels is None, **self._options(center))
-        voters = gathered.parts
-        if self.combine == "sum" or (self.combine == "auto" and not exact):
-            voters = (pooled(voters),)
-        outcome, tests, sent = self._vote(voters, names, settings)
-        if len(voters) == 1:
-            self.moments_ = gathered.released
-        elif not (tables and exact):  # exact moments of a party stay there
-            self.moments_ = gathered.released
-        order = names if settings.levels is None else Contrasts(settings.levels).columns(names)
-        store_released(self, [aligned(part, order) for part in voters])  # in the order that `levels` may be given in
-        self.rule_ = gathered.rule
-        self._store(outcome, names, gathered.reports, gathered.bytes_exchanged + sent, gathered.parts)
-        self._store_untested(tests, names, noisy=not exact)
-        self.notes_ = [*self.notes_, *gathered.notes]
-        return self
+            outcome = self.released(federation, facts)
+            self.rule_ = outcome.rule
+            if self.levels is not None and self.release == "auto" and facts.private:
+                self.rule_ = {**self.rule_, "why": "encoded records have one length: clipping cuts nothing"}
+            if self.sends(facts):
+                self._learn_from(outcome.parts, columns, outcome.rule)
+            else:
+                store_released(self)
+                self._vote(federation, facts.columns, columns, self._settings(facts.columns), noisy=False)
+            self.notes_ = [*self.notes_, *release_notes(outcome.rule)]
+        self.bytes_exchanged_ = federation.bytes_exchanged
 
-    def _settings(self, names: Sequence[str]) -> Settings:
-        return Settings(
-            alpha=EXACT_ALPHA if self.alpha is None else self.alpha,
-            largest=self.largest,
-            mask_rate=self.mask_rate,
-            quorum=self.quorum,
-            variant=self.variant,
-            per_cell=self.per_cell,
-            sample_size=self.sample_size,
-            levels=declared_levels(self.levels, names),
-        )
+    def learn(self, parts: Sequence[Moments], on_round: OnRound = None) -> None:
+        """See `Learner.learn`. Moments of discrete columns are those of `Contrasts(levels)`, as `moments_` of a fit."""
+        names = self.variables(parts[0].columns)
+        self.rule_ = {}
+        self.bytes_exchanged_ = self._learn_from(parts, names, None)
 
-    def _options(self, center: bool) -> dict[str, Any]:
-        """Return the options of a release that were set; moments, which were released before, take none."""
-        options: dict[str, Any] = {"center": center}
-        options.update({name: getattr(self, name) for name in ("row_norm", "epsilon", "delta")})
-        if self.sum != "per-party":
-            options["sum"] = self.sum
-        return options
+    def ends(self, facts: Facts) -> tuple[type, ...]:
+        """See `Learner.ends`: where moments are sent, nobody is asked for votes."""
+        return (release_messages.Finish,) if self.sends(facts) else self.ending
 
-    def _release(
-        self, tables: list[PrivateTable], names: tuple[str, ...], settings: Settings, center: bool
-    ) -> Gathered:
-        """Release moments of the tables, of encoded ones for discrete columns."""
-        options, release = self._options(center), self.release
-        exact = all(table.open for table in tables)
-        # one order of columns for the noise too, whatever the tables' own
+    def _on_rows(self, facts: Facts) -> bool:
+        """Return whether open tables of discrete columns answer with contingency tables."""
+        exact = not facts.private and self.release in ("auto", "exact")
+        return exact and self.combine != "sum" and self._levels(facts.columns) is not None
+
+    def _learn_from(self, parts: Sequence[Moments], names: Sequence[str], rule: Mapping[str, Any] | None) -> int:
+        """Let moments vote here, each party's or their sum; return how many bytes votes took."""
+        noisy = not all(part.exact for part in parts)
+        used, looked = usable(parts, rule) if self.levels is None else (tuple(parts), ())
+        voters = list(used)
+        if self.combine == "sum" or (self.combine == "auto" and noisy):
+            voters = [pooled(used)]
         order = tuple(sorted(names))
-        tables = [table.reordered(order) for table in tables]
-        options["send"] = not exact or self.combine == "sum"
-        if settings.levels is None:
-            return gather(tables, release, **options)
-        encoding = Contrasts(_reordered(settings, names, order).levels or ())
-        if not exact and release in ("auto", "covariance"):
-            release = "covariance"
-            options["row_norm"] = encoding.row_norm if self.row_norm is None else self.row_norm
-        gathered = gather([table.encoded(encoding) for table in tables], release, look=False, **options)
-        declared = {"levels": dict(zip(order, encoding.levels, strict=True))}
-        reports = [replace(report, declared={**report.declared, **declared}) for report in gathered.reports or ()]
-        rule = gathered.rule
-        if self.release == "auto" and not exact:
-            rule = {**rule, "why": "encoded records have one length: clipping cuts nothing"}
-        return replace(gathered, reports=reports, rule=rule)
-
-    def _vote(self, voters: Sequence[Moments], names: Sequence[str], settings: Settings) -> tuple[Outcome, Tests, int]:
-        order = tuple(sorted(names))
-        settings = _reordered(settings, names, order)
-        columns = order
-        if settings.levels is not None:
-            columns = Contrasts(settings.levels).columns(order)
-            if sorted(voters[0].columns) != sorted(columns):
-                raise InvalidParameter(
-                    f"levels must be those of the encoding of the moments, whose columns are {list(voters[0].columns)}, "
-                    f"got {dict(zip(order, settings.levels, strict=True))}"
-                )
-        if self.alpha is None and not all(part.exact for part in voters):
+        settings, encoding = self._settings(order), self.encoding(order)
+        columns = order if encoding is None else encoding.columns(order)
+        if sorted(voters[0].columns) != sorted(columns):
+            raise InvalidParameter(
+                f"levels must be those of the encoding of the moments, whose columns are {list(voters[0].columns)}, "
+                f"got {dict(zip(order, settings.levels or (), strict=False))}"
+            )
+        if self.alpha is None and noisy:
             rows = median(_effective_rows(part, settings) for part in voters)
             settings = replace(settings, alpha=noisy_alpha(rows, len(order)))
-        self.alpha_ = settings.alpha
-        parties = [
-            FedACDParty(aligned(part, columns), f"party-{number}") for number, part in enumerate(voters, start=1)
-        ]
-        federation = LocalFederation(parties)
-        outcome = FedACDCoordinator(settings, order).run(federation)
-        return outcome, _tests_of(parties, len(order)), 0 if len(parties) == 1 else federation.bytes_exchanged
+        halves = [FedACDParty(aligned(part, columns), f"party-{number}") for number, part in enumerate(voters, start=1)]
+        federation = LocalFederation(halves)
+        self._vote(federation, order, names, settings, noisy=noisy)
+        self.notes_ = [*self.notes_, *looked]
+        self.moments_ = pooled(parts)
+        own = self.encoding(names)
+        kept = tuple(names) if own is None else own.columns(tuple(names))
+        store_released(self, [aligned(part, kept) for part in voters])  # in the order that `levels` may be given in
+        return 0 if len(voters) == 1 else federation.bytes_exchanged
 
-    def _vote_on_rows(
-        self, tables: list[PrivateTable], names: Sequence[str], settings: Settings
-    ) -> tuple[Outcome, Tests, list[PrivacyReport], int]:
-        for name, value in self._options(False).items():
-            if value is not None and value is not False:
-                raise checks.refuse(name, value, "left out for tables without a budget, which answer exactly")
-        self.alpha_ = settings.alpha
-        order = tuple(sorted(names))
-        parties = [FedACDParty(table, table.name) for table in tables]
-        federation = LocalFederation(parties)
-        outcome = FedACDCoordinator(_reordered(settings, names, order), order).run(federation)
-        declared = {"levels": dict(zip(names, settings.levels or (), strict=True))}
-        reports = [
-            table_report(table, party.paid, delta=None, declared=declared, assumptions=())
-            for party, table in zip(parties, tables, strict=True)
-        ]
-        return outcome, _tests_of(parties, len(order)), reports, federation.bytes_exchanged
-
-    def _store(
+    def _vote(
         self,
-        outcome: Outcome,
+        federation: Federation,
+        order: tuple[str, ...],
         names: Sequence[str],
-        reports: list[PrivacyReport] | None,
-        sent: int,
-        parts: Sequence[Moments] = (),
+        settings: Settings,
+        *,
+        noisy: bool,
     ) -> None:
+        """Run the coordinator's half of the votes, and store what came of them in the order of `names`."""
+        self.alpha_ = settings.alpha
+        self._store(FedACDCoordinator(settings, order).run(federation), names, noisy=noisy)
+
+    def _settings(self, names: Sequence[str]) -> Settings:
+        alpha = EXACT_ALPHA if self.alpha is None else self.alpha
+        return settings_of(Settings, self, alpha=alpha, levels=self._levels(names))
+
+    def _levels(self, names: Sequence[str]) -> tuple[int, ...] | None:
+        """Return the declared number of levels of each of these columns; None for continuous ones."""
+        if self.levels is None:
+            return None
+        by_name = dict(zip(self._named, declared_levels(self.levels, self._named) or (), strict=True))
+        return tuple(by_name[name] for name in names)
+
+    def _store(self, outcome: Outcome, names: Sequence[str], *, noisy: bool) -> None:
         place = np.argsort(np.argsort(np.array(names, dtype=object)))
         back = np.ix_(place, place)
         dag = outcome.arcs.matrix[back]
-        self.orientation_: Orientation | None = outcome.orientation
+        self.orientation_ = outcome.orientation
         if outcome.orientation is not None:
             graph = Pdag.from_matrix(outcome.orientation.graph.matrix()[back])
             self.orientation_ = replace(outcome.orientation, graph=graph)
@@ -328,16 +321,15 @@ class FedACD(Estimator):
             self.causal_graph_ = pdag_to_networkx(Pdag.from_matrix(dag), names)
         for i, j in np.argwhere(stated).tolist():
             self.causal_graph_.edges[names[i], names[j]]["weight"] = float(self.adjacency_matrix_[i, j])
-        store_privacy(self, reports, parts)
         self.skeleton_ = outcome.skeleton[back]
         own = np.argsort(place)
-        self.votes_: CountedArcs = replace(
+        self.votes_ = replace(
             outcome.arcs,
             matrix=outcome.arcs.matrix[back],
             support=outcome.arcs.support[back],
             turned=[(int(own[i]), int(own[j])) for i, j in outcome.arcs.turned],
         )
-        self.layers_: list[LayerRecord] = [replace(record, adjacent=record.adjacent[back]) for record in outcome.layers]
+        self.layers_ = [replace(record, adjacent=record.adjacent[back]) for record in outcome.layers]
         self.history_ = [
             {
                 "layer": record.size,
@@ -349,31 +341,50 @@ class FedACD(Estimator):
             }
             for record in outcome.layers
         ]
-        self.bytes_exchanged_ = sent
-
-    def _store_untested(self, tests: Tests, names: Sequence[str], *, noisy: bool) -> None:
-        """Say which edges no voter could test; the parties' tests are in this process, in the order of sorted names."""
-        place = np.argsort(np.argsort(np.array(names, dtype=object)))
-        asked, silent = (counts[np.ix_(place, place)] for counts in tests)
         joined = self.adjacency_matrix_ != 0
+        asked, silent = (counts[back] for counts in (outcome.asked, outcome.silent))
         store_untested(self, joined | joined.T, asked, silent, names, noisy=noisy)
 
 
-def _tests_of(parties: Sequence[FedACDParty], d: int) -> Tests:
-    """Return how many tests of each pair the parties made together, and how many could not say, shape (d, d) each."""
-    none = np.zeros((d, d), dtype=np.int64)
-    asked = sum((party.asked for party in parties if party.asked is not None), none)
-    return asked, sum((party.silent for party in parties if party.silent is not None), none)
+class _Half(StagedParty):
+    """A party's half: votes on rows or on moments that it keeps, or a release of moments."""
+
+    def __init__(self, learner: FedACD, tables: Sequence[PrivateTable], index: int) -> None:
+        order = tuple(sorted(tables[0].columns))
+        self._encoding = learner.encoding(order)
+        own = [table.reordered(order) for table in tables]
+        if self._encoding is not None:
+            encoded = [table.encoded(self._encoding) for table in own]
+        else:
+            encoded = own
+        self._declared = {} if self._encoding is None else {"levels": dict(zip(order, self._encoding.levels, strict=True))}
+        super().__init__(
+            own,
+            {release_messages: lambda: ReleaseParty(encoded, index), messages: lambda: self._votes(own[0])},
+            learner.charging,
+        )
+
+    def pays(self, message: Message) -> bool:
+        """See `StagedParty.pays`: votes on moments that were paid for cost nothing more."""
+        on_moments = isinstance(message, messages.Charge) and release_messages.__name__ in self.stages
+        return super().pays(message) and not on_moments
+
+    def _votes(self, table: PrivateTable) -> Party:
+        """Return the half that votes: on moments where there are some, else on rows."""
+        released = self.stages.get(release_messages.__name__)
+        if released is None:
+            return FedACDParty(table, self.name)
+        assert isinstance(released, ReleaseParty)
+        if released.kept is None:
+            raise PartyFailed(f"{self.name} was asked to vote before it released its moments to itself")
+        return FedACDParty(aligned(released.kept, released.kept.columns), self.name)
+
+    def reports(self) -> list[PrivacyReport]:
+        """See `privfcd.algorithms.opening.PayingParty.reports`."""
+        return [replace(report, declared={**report.declared, **self._declared}) for report in super().reports()]
 
 
 def _effective_rows(moments: Moments, settings: Settings) -> float:
     if settings.levels is None:
         return effective_rows(moments)
     return BlockMoments(moments, Contrasts(settings.levels)).rows
-
-
-def _reordered(settings: Settings, names: Sequence[str], order: Sequence[str]) -> Settings:
-    if settings.levels is None:
-        return settings
-    by_name = dict(zip(names, settings.levels, strict=True))
-    return replace(settings, levels=tuple(by_name[name] for name in order))

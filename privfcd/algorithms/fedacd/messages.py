@@ -122,6 +122,29 @@ class VStructureVotes:
 
 
 @dataclass(frozen=True)
+class AskTests(Empty):
+    """To the parties: how many tests of each pair were made? Answered by `Tests`."""
+
+
+@dataclass(frozen=True, eq=False)
+class Tests:
+    """From a party: of each pair how many tests it made, and how many of them could not say, shape (d, d) each."""
+
+    asked: NDArray[np.int64]
+    silent: NDArray[np.int64]
+
+    def payload_bytes(self) -> int:
+        """Return two bytes a pair for each."""
+        return 2 * _pair_bytes(self.asked, 16)
+
+    def check(self, d: int, sender: str) -> None:
+        """Raise PartyFailed unless these are counts of pairs of `d` variables."""
+        for counts in (self.asked, self.silent):
+            if counts.shape != (d, d) or counts.dtype != np.int64 or (counts < 0).any():
+                raise PartyFailed(f"{sender} sent counts of shape {counts.shape} and type {counts.dtype}")
+
+
+@dataclass(frozen=True)
 class Finish(Empty):
     """To the parties: the run is over. Answered by `Empty`."""
 

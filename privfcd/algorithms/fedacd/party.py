@@ -11,6 +11,7 @@ from dp_accounting import NonPrivateDpEvent
 from numpy.typing import NDArray
 
 from privfcd.accounting import PlanPart, Reservation
+from privfcd.accounting.privacy_report import PrivacyReport
 from privfcd.algorithms.bdeu import BDeu
 from privfcd.algorithms.constraint.block_moments import BlockMoments
 from privfcd.algorithms.constraint.fisher_z import FisherZ
@@ -22,6 +23,7 @@ from privfcd.algorithms.fedacd.reference import run_reference_layer
 from privfcd.algorithms.fedacd.settings import Settings
 from privfcd.algorithms.fedacd.votes import edge_votes, v_structure_votes
 from privfcd.algorithms.hill_climb import hill_climb
+from privfcd.algorithms.results import table_report
 from privfcd.algorithms.scores import GaussianBIC, LocalScore
 from privfcd.data.contingency import ContingencyTables
 from privfcd.data.encoding import Contrasts
@@ -59,6 +61,7 @@ class FedACDParty:
         self._source = source
         self._name = name
         self._settings: Settings | None = None
+        self._columns: tuple[str, ...] = ()
         self._terms = Terms()
         self._test: IndependenceTest | None = None
         self._related: NDArray[np.bool_] | None = None
@@ -74,12 +77,11 @@ class FedACDParty:
         """See `Party.name`."""
         return self._name
 
-    @property
-    def paid(self) -> Reservation:
-        """What was charged for this run."""
-        if self.reservation is None:
-            raise PartyFailed(f"{self.name} was not charged")
-        return self.reservation
+    def reports(self) -> list[PrivacyReport]:
+        """See `privfcd.algorithms.opening.PayingParty.reports`; on moments, which were paid for before, there are none."""
+        if self.reservation is None or not isinstance(self._source, PrivateTable):
+            return []
+        return [table_report(self._source, self.reservation, delta=None, declared={}, assumptions=())]
 
     def answer(self, message: Message) -> Message:
         """See `Party.answer`."""
@@ -94,6 +96,9 @@ class FedACDParty:
                 return self._orient(message)
             case messages.Triples():
                 return self._v_structures(message)
+            case messages.AskTests():
+                none = np.zeros((len(self._columns), len(self._columns)), dtype=np.int64)
+                return messages.Tests(*(none if counts is None else counts for counts in (self.asked, self.silent)))
             case messages.Finish():
                 if self.reservation is not None:
                     self.reservation.close()
@@ -102,7 +107,7 @@ class FedACDParty:
 
     def _consider(self, offer: messages.Offer) -> Empty:
         source, settings = self._source, offer.settings
-        self._settings = settings
+        self._settings, self._columns = settings, offer.columns
         if isinstance(source, PrivateTable):
             if not source.open or settings.levels is None:
                 raise InvalidParameter(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from privfcd import checks
 from privfcd.algorithms.constraint.skeleton import check_levels as check_test_levels
@@ -27,6 +27,10 @@ class Settings:
     def as_published(self) -> bool:
         """Whether the paper's rules hold: an edge that all parties mask stays, and the arcs' votes make a DAG."""
         return self.variant != "stable"
+
+    def voted_by(self, parties: int) -> Settings:
+        """Return the settings for so many voters: a mask leaves the answer to others, and one voter has none."""
+        return replace(self, mask_rate=0.0) if parties == 1 else self
 
     def __post_init__(self) -> None:
         checks.count("largest", self.largest, least=0)

@@ -2,22 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Self
+from dataclasses import dataclass, field
 
 from privfcd import checks
-from privfcd.algorithms.base import Estimator
 from privfcd.algorithms.constraint.untested import loud_notes
 from privfcd.algorithms.ges.search import SearchResult, greedy_search
-from privfcd.algorithms.release.gather import centring, gather
-from privfcd.algorithms.results import store_cpdag, store_privacy, store_released
+from privfcd.algorithms.learner import LINEAR_GAUSSIAN
+from privfcd.algorithms.moment_learner import _MomentLearner
+from privfcd.algorithms.results import store_cpdag
 from privfcd.algorithms.scores import GaussianBIC
-from privfcd.data.private import PrivateTable
 from privfcd.graphs.pdag import Pdag
 from privfcd.moments import Moments
 
 
-class GES(Estimator):
+@dataclass(eq=False, repr=False)
+class GES(_MomentLearner):
     """Greedy equivalence search with the Gaussian BIC, on second moments whose noise lowers the number of rows.
 
     Chickering (2002), with the turning phase of Hauser and Bühlmann (2012); for linear Gaussian data without hidden
@@ -38,6 +37,8 @@ class GES(Estimator):
         `release_moments`). False says that the means are 0.
     row_norm, epsilon, delta : float, optional
         Of `release_moments`.
+    sum : str
+        `"per-party"`, or `"trusted"`: one noise for the sum over all tables, see `release_moments`.
 
     Attributes
     ----------
@@ -55,64 +56,31 @@ class GES(Estimator):
         As of the other estimators.
     """
 
-    cpdag_: Pdag
+    method = "ges"
+    graph = "cpdag"
+    weight = ""
+    rests_on = LINEAR_GAUSSIAN
 
-    def __init__(
-        self,
-        penalty: float = 1.0,
-        turning: bool = True,
-        most_parents: int | None = None,
-        release: str = "auto",
-        center: bool | None = None,
-        row_norm: float | None = None,
-        epsilon: float | None = None,
-        delta: float | None = None,
-    ) -> None:
-        self.penalty = penalty
-        self.turning = turning
-        self.most_parents = most_parents
-        self.release = release
-        self.center = center
-        self.row_norm = row_norm
-        self.epsilon = epsilon
-        self.delta = delta
+    penalty: float = 1.0
+    turning: bool = True
+    most_parents: int | None = None
 
-    def fit(self, source: Sequence[PrivateTable] | Moments | Sequence[Moments]) -> Self:
-        """Learn the class from tables or moments, one for each party.
+    cpdag_: Pdag = field(init=False)
+    search_: SearchResult = field(init=False)
 
-        Parameters
-        ----------
-        source : sequence of PrivateTable, or Moments, or a sequence of Moments
-            One for each party.
-
-        Raises
-        ------
-        BudgetExceeded
-            A party's budget does not allow the run; no party was charged.
-        InvalidParameter, InvalidTable
-            What is wrong, and with which party.
-        """
+    def check(self) -> None:
+        """See `Learner.check`."""
+        super().check()
         checks.positive("penalty", self.penalty)
         if not isinstance(self.turning, bool):
             raise checks.refuse("turning", self.turning, "True or False")
         if self.most_parents is not None:
             checks.count("most_parents", self.most_parents, least=0)
-        gathered = gather(
-            source,
-            self.release,
-            center=centring(self.center, source),
-            row_norm=self.row_norm,
-            epsilon=self.epsilon,
-            delta=self.delta,
-        )
-        moments = gathered.moments
+
+    def learn_from(self, moments: Moments) -> None:
+        """See `_MomentLearner.learn_from`."""
         score = GaussianBIC(moments, self.penalty)
-        self.search_: SearchResult = greedy_search(score, turning=self.turning, most_parents=self.most_parents)
+        self.search_ = greedy_search(score, turning=self.turning, most_parents=self.most_parents)
         store_cpdag(self, self.search_.cpdag, moments.columns)
-        store_privacy(self, gathered.reports, gathered.parts)
-        store_released(self, [moments])
-        self.notes_ = [*loud_notes([moments], self.cpdag_.matrix(), moments.columns), *gathered.notes]
-        self.moments_ = gathered.released
-        self.rule_ = {"effective rows": score.rows, **gathered.rule}
-        self.bytes_exchanged_ = gathered.bytes_exchanged
-        return self
+        self.notes_ = loud_notes([moments], self.cpdag_.matrix(), moments.columns)
+        self.rule_ = {"effective rows": score.rows}

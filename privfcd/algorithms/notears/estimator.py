@@ -3,30 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, Self
+from dataclasses import dataclass
 
 from privfcd import checks
-from privfcd.algorithms.base import Estimator
 from privfcd.algorithms.equal_variance.diagnostics import variance_notes
-from privfcd.algorithms.inputs import moments_given, names_and_columns
+from privfcd.algorithms.inputs import checked_tables, moments_given
+from privfcd.algorithms.learner import EQUAL_VARIANCES, SLOPE
+from privfcd.algorithms.moment_learner import _MomentLearner
 from privfcd.algorithms.notears.solver import OuterStep, solve
-from privfcd.algorithms.release.gather import Gathered, centring, gather
-from privfcd.algorithms.results import store_graph, store_privacy, store_released
+from privfcd.algorithms.release import release_moments
+from privfcd.algorithms.results import store_graph, store_privacy
 from privfcd.algorithms.scale_notes import store_moment_notes
 from privfcd.data.private import PrivateTable
 from privfcd.errors import ConvergenceFailure
 from privfcd.moments import Moments
 
-if TYPE_CHECKING:
-    import networkx as nx
-    import numpy as np
-    from numpy.typing import NDArray
 
-    from privfcd.accounting.privacy_report import PrivacyReport
-    from privfcd.graphs.dag import DagProjection
-
-
-class NOTEARS(Estimator):
+@dataclass(eq=False, repr=False)
+class NOTEARS(_MomentLearner):
     """Structure learning of linear Gaussian Bayesian networks by continuous optimisation, in one place.
 
     Least squares with an l1 penalty and the smooth acyclicity constraint, by the augmented Lagrangian (Zheng, Aragam,
@@ -58,6 +52,8 @@ class NOTEARS(Estimator):
     epsilon, delta : float, optional
         What this run may spend of each table's budget; all that is left by default. delta defaults to the budget's,
         in proportion to epsilon.
+    sum : str
+        `"per-party"`, or `"trusted"`: one noise for the sum over all tables, see `release_moments`.
 
     Attributes
     ----------
@@ -75,65 +71,36 @@ class NOTEARS(Estimator):
         One for each table; None for a fit to moments.
     privacy_spent_ : tuple of float
         (epsilon, delta) of this fit that holds for every party.
+    moments_ : Moments
+        What was released, of all rows: another fit to them costs nothing.
+    rule_ : dict
+        What was chosen for the release.
     released_moments_ : tuple of Moments or None
         The noisy ones that were learnt from, for `edge_stability`; None for exact ones.
     feature_names_in_, n_features_in_
         As in scikit-learn.
     """
 
-    causal_graph_: nx.DiGraph[str]
-    adjacency_matrix_: NDArray[np.float64]
-    dropped_: DagProjection
-    privacy_report_: list[PrivacyReport] | None
-    privacy_spent_: tuple[float, float]
-    feature_names_in_: NDArray[np.object_]
-    n_features_in_: int
+    method = "notears"
+    graph = "dag"
+    weight = SLOPE
+    rests_on = EQUAL_VARIANCES
 
-    def __init__(
-        self,
-        l1: float = 0.1,
-        threshold: float = 0.3,
-        max_iterations: int = 100,
-        h_tolerance: float = 1e-8,
-        rho_max: float = 1e16,
-        center: bool | None = None,
-        release: str = "auto",
-        row_norm: float | None = None,
-        epsilon: float | None = None,
-        delta: float | None = None,
-    ) -> None:
-        self.l1 = l1
-        self.threshold = threshold
-        self.max_iterations = max_iterations
-        self.h_tolerance = h_tolerance
-        self.rho_max = rho_max
-        self.center = center
-        self.release = release
-        self.row_norm = row_norm
-        self.epsilon = epsilon
-        self.delta = delta
+    l1: float = 0.1
+    threshold: float = 0.3
+    max_iterations: int = 100
+    h_tolerance: float = 1e-8
+    rho_max: float = 1e16
 
-    def fit(self, source: Sequence[PrivateTable] | Moments | Sequence[Moments]) -> Self:
-        """Learn one graph from all parties' rows together.
-
-        Columns are aligned by name to the first one's order. Everything is checked, and every party's budget is asked,
-        before any ledger is charged; every ledger is charged before any row is read.
-
-        Parameters
-        ----------
-        source : sequence of PrivateTable, or Moments, or a sequence of Moments
-            One for each party.
-
-        Raises
-        ------
-        BudgetExceeded
-            A party's budget does not allow the run; no party was charged.
-        InvalidParameter, InvalidTable
-            What is wrong, and with which party.
-        """
-        self._check(len(names_and_columns(source)[1]))
-        gathered = self._gather(source, send=True)
-        return self._solve(gathered)
+    def check(self) -> None:
+        """See `Learner.check`."""
+        super().check()
+        if self.l1 != 0:
+            checks.moderate("l1", self.l1)
+        checks.non_negative("threshold", self.threshold)
+        checks.count("max_iterations", self.max_iterations)
+        checks.positive("h_tolerance", self.h_tolerance)
+        checks.moderate("rho_max", self.rho_max)
 
     def fit_each(self, source: Sequence[PrivateTable] | Moments | Sequence[Moments]) -> list[NOTEARS]:
         """Return one fitted model for each party, of its rows alone; this one is left as it is.
@@ -151,33 +118,31 @@ class NOTEARS(Estimator):
         BudgetExceeded, InvalidParameter, InvalidTable
             As `fit`.
         """
-        self._check(len(names_and_columns(source)[1]))
-        gathered = self._gather(source, send=False)
-        reports = [None] * len(gathered.parts) if gathered.reports is None else [[one] for one in gathered.reports]
-        return [
-            NOTEARS(**self.get_params())._solve(Gathered((part,), report, 0, {}))
-            for part, report in zip(gathered.parts, reports, strict=True)
-        ]
+        self.check()
+        given = moments_given(source)
+        if given is not None:
+            return [NOTEARS(**self.get_params()).fit([part]) for part in given]
+        tables = checked_tables(source)
+        self.check_columns(tables[0].columns)
+        made = release_moments(
+            tables,
+            method=None if self.release == "auto" else self.release,
+            send=False,
+            epsilon=self.epsilon,
+            delta=self.delta,
+            row_norm=self.row_norm,
+            center=self.center,
+        )
+        models = []
+        for part, report in zip(made.parts, made.privacy_report, strict=True):
+            model = NOTEARS(**self.get_params())
+            model.learn([part])
+            store_privacy(model, [report])
+            models.append(model)
+        return models
 
-    def _check(self, d: int) -> None:
-        if self.l1 != 0:
-            checks.moderate("l1", self.l1)
-        checks.non_negative("threshold", self.threshold)
-        checks.count("max_iterations", self.max_iterations)
-        checks.positive("h_tolerance", self.h_tolerance)
-        checks.moderate("rho_max", self.rho_max)
-        if d < 2:
-            raise checks.refuse("the number of columns", d, "at least 2: a graph needs two variables")
-
-    def _gather(self, source: Any, *, send: bool) -> Gathered:
-        options: dict[str, Any] = {"epsilon": self.epsilon, "delta": self.delta, "row_norm": self.row_norm}
-        options["center"] = centring(self.center, source)
-        if moments_given(source) is None:
-            options["send"] = send
-        return gather(source, self.release, **options)
-
-    def _solve(self, gathered: Gathered) -> Self:
-        moments = gathered.moments
+    def learn_from(self, moments: Moments) -> None:
+        """See `_MomentLearner.learn_from`."""
         matrix = moments.matrix if moments.exact else moments.repaired().matrix
         steps: list[OuterStep] = []
         early = []
@@ -195,10 +160,8 @@ class NOTEARS(Estimator):
                 raise
             early = [f"The optimisation ended after step {len(steps)}, with the weights of that step: {error}."]
         store_graph(self, steps[-1].weights, self.threshold, moments.columns)
-        store_privacy(self, gathered.reports, gathered.parts)
         store_moment_notes(self, [moments])
-        self.notes_ = [*self.notes_, *gathered.notes, *variance_notes(moments), *early]
-        store_released(self, [moments])
+        self.notes_ = [*self.notes_, *variance_notes(moments), *early]
         self.history_ = [
             {
                 "step": step.number,
@@ -210,5 +173,3 @@ class NOTEARS(Estimator):
             }
             for step in steps
         ]
-        self.bytes_exchanged_ = gathered.bytes_exchanged
-        return self

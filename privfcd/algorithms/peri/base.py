@@ -2,37 +2,33 @@
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, Literal, Self
+from dataclasses import dataclass, field
+from types import ModuleType
+from typing import Any, ClassVar, Literal, Self
 
 from numpy.typing import ArrayLike
 
 from privfcd import checks
-from privfcd.accounting import Reservation
-from privfcd.accounting.privacy_report import PrivacyReport
-from privfcd.algorithms.base import Estimator
+from privfcd.algorithms import kept_messages as own
 from privfcd.algorithms.constraint.untested import loud_notes
-from privfcd.algorithms.inputs import checked_tables, moments_given, refuse_release_options
+from privfcd.algorithms.inputs import checked_tables, moments_given
+from privfcd.algorithms.kept_learner import _KeptMomentLearner
+from privfcd.algorithms.learner import OnRound, settings_of
+from privfcd.algorithms.peri import messages
 from privfcd.algorithms.peri.coordinator import Outcome, PERICoordinator
-from privfcd.algorithms.peri.own_moments import own_moments, planned_rounds
 from privfcd.algorithms.peri.party import PERIParty
 from privfcd.algorithms.peri.private_regrets import RegretOptions, least_regrets, private_parties, private_report
 from privfcd.algorithms.peri.settings import Settings
-from privfcd.algorithms.release import release_moments
-from privfcd.algorithms.release.gather import RELEASES, centring, usable
-from privfcd.algorithms.release.release import release_notes
-from privfcd.algorithms.results import EXACT, store_cpdag, store_privacy, store_released, warn_when_paid
-from privfcd.algorithms.rounds import check_rows
+from privfcd.algorithms.release import messages as release_messages
+from privfcd.algorithms.results import store_cpdag, store_privacy, store_released, warn_when_paid
 from privfcd.data.private import PrivateTable
-from privfcd.errors import BudgetExceeded, InvalidParameter
+from privfcd.errors import InvalidParameter
 from privfcd.federation.local import LocalFederation
+from privfcd.federation.protocol import Federation
 from privfcd.graphs.pdag import Pdag, as_pdag
 from privfcd.moments import Moments
-
-if TYPE_CHECKING:
-    import networkx as nx
-    import numpy as np
-    from numpy.typing import NDArray
 
 REGRETS = "its noisy regrets cannot be noised again: each was asked because of those before"
 GIVEN = "it was fitted to graphs of the parties, whose own noise is not known here"
@@ -48,43 +44,70 @@ class UnfinishedWarning(UserWarning):
     """A run had too few answers left of those that were paid for, and ended with what it had found."""
 
 
-class RegretEstimator(Estimator):
+@dataclass(eq=False, repr=False)
+class _RegretLearner(_KeptMomentLearner):
     """The base of `PERI` and `IPERI`."""
 
-    cpdag_: Pdag
-    party_cpdags_: tuple[Pdag, ...]
-    causal_graph_: nx.DiGraph[str]
-    adjacency_matrix_: NDArray[np.bool_]
-    privacy_report_: list[PrivacyReport] | None
-    privacy_spent_: tuple[float, float]
-    feature_names_in_: NDArray[np.object_]
-    n_features_in_: int
+    graph = "cpdag"
+    weight = ""
+    message_modules = (release_messages, own, messages)
+    second: ClassVar[ModuleType] = messages
+    charging = (release_messages.Charge, own.Charge)
+    ending = (messages.Finish,)
+    alone = True
+    differ = False
 
-    # parameters of both, set in the subclasses' __init__
-    local: Local
-    worst: Worst
-    turning: bool
-    most_parents: int | None
-    alpha: float
-    largest: int | None
-    penalty: float
-    release: str
-    center: bool | None
-    row_norm: float | None
-    epsilon: float | None
-    delta: float | None
-    privacy: Privacy
-    most_regrets: int
-    value_bound: float | None
-    radius: float
-    variance_floor: float
-    graph_share: float
+    local: Local = "pc"
+    worst: Worst = "party"
+    turning: bool = True
+    most_parents: int | None = None
+    alpha: float = 0.01
+    largest: int | None = 3
+    penalty: float = 1.0
+    privacy: Privacy = field(default="moments", kw_only=True)
+    most_regrets: int = field(default=200, kw_only=True)
+    value_bound: float | None = field(default=None, kw_only=True)
+    radius: float = field(default=3.0, kw_only=True)
+    variance_floor: float = field(default=0.5, kw_only=True)
+    graph_share: float = field(default=0.5, kw_only=True)
 
-    def fit(self, source: Source, *, graphs: Sequence[Pdag | ArrayLike] | None = None) -> Self:
-        """Learn the graphs from the parties' tables or moments.
+    cpdag_: Pdag = field(init=False)
 
-        Columns are aligned by name to the first one's order. Everything is checked, and every party's budget is
-        asked, before any ledger is charged; every ledger is charged before any row is read.
+    def check(self) -> None:
+        """See `Learner.check`."""
+        super().check()
+        self._settings()
+        self._options()
+        if self.privacy not in ("moments", "regret"):
+            raise checks.refuse("privacy", self.privacy, "one of moments, regret")
+        if self.release == "preconditioned" and self.row_norm is not None:
+            raise checks.refuse("row_norm", self.row_norm, "None for release 'preconditioned'")
+
+    def check_given(self) -> None:
+        """See `Learner.check_given`."""
+        super().check_given()
+        for name, plain in (("value_bound", None), ("privacy", "moments")):
+            if getattr(self, name) != plain:
+                raise checks.refuse(name, getattr(self, name), f"{plain!r} for Moments, which were released before")
+
+    def half(self, name: str, moments: Moments) -> PERIParty:
+        """See `_KeptMomentLearner.half`."""
+        return PERIParty(name, moments)
+
+    def second_offer(self, columns: tuple[str, ...]) -> messages.Offer:
+        """See `_KeptMomentLearner.second_offer`."""
+        if self.privacy != "moments":
+            raise checks.refuse("privacy", self.privacy, "'moments' between machines")
+        return messages.Offer(self._settings(), columns)
+
+    def fit(
+        self,
+        source: Source,
+        *,
+        graphs: Sequence[Pdag | ArrayLike] | None = None,
+        on_round: OnRound = None,
+    ) -> Self:
+        """Learn the graphs from the parties' tables or moments; see `Learner.fit`.
 
         Parameters
         ----------
@@ -93,6 +116,8 @@ class RegretEstimator(Estimator):
         graphs : sequence of Pdag or arrays of shape (d, d), optional
             For Moments: the parties' own CPDAGs, in the order of the first one's columns, instead of learning them.
             What they cost is not known here.
+        on_round : None
+            There are no rounds to report.
 
         Raises
         ------
@@ -108,143 +133,82 @@ class RegretEstimator(Estimator):
             With `privacy="regret"`: the run needed more distinct regrets than were planned, and ended with what it had.
             `notes_` say what was left undone.
         """
-        settings = self._settings()
-        if self.privacy not in ("moments", "regret"):
-            raise checks.refuse("privacy", self.privacy, "one of moments, regret")
-        if self.release not in RELEASES:
-            raise checks.refuse("release", self.release, "one of " + ", ".join(RELEASES))
-        options = self._options()
-        centre = centring(self.center, source)
-        parts = moments_given(source)
-        reports: list[PrivacyReport] | None = None
-        reservations: list[Reservation] = []
-        rule: dict[str, Any] = {}
-        learnt: Sequence[Moments] = ()
-        looked: Sequence[str] = ()
-        otherwise = EXACT
-        if parts is not None:
-            learnt, otherwise = (parts, EXACT) if graphs is None else ((), GIVEN)
-            used, looked = usable(parts, differ=False)
-            learnt = used if learnt else ()
-            parties = self._parties_of(used, graphs, settings)
-            columns = parts[0].columns
-        else:
-            tables = checked_tables(source)
-            columns = tables[0].columns
-            settings.check_columns(len(columns))
-            for table in tables:  # each learns a graph of its own
-                check_rows([table.n_rows], len(columns))
-            if graphs is not None:
-                raise InvalidParameter(
-                    "graphs must be left out for tables: what the parties learn there is paid for here"
-                )
-            if self.privacy == "regret":
-                self._refuse_with_regrets(settings, len(columns))
-                tables = [table.reordered(columns) for table in tables]
-                parties, reservations, plans = private_parties(tables, settings, options)
-                otherwise = REGRETS
-                rule = {"regrets planned": self.most_regrets, "noise multipliers": [plan.regret for plan in plans]}
-            else:
-                released, reports, rule = self._released(tables, centre)
-                learnt, looked = usable(released, differ=False)
-                parties = [PERIParty(table.name, part) for table, part in zip(tables, learnt, strict=True)]
-        federation = LocalFederation(parties)
-        outcome = PERICoordinator(settings, columns).run(federation)
-        if reservations:
-            for reservation in reservations:
-                reservation.close()
-            reports = [
-                private_report(table, reservation, plan, options)
-                for table, reservation, plan in zip(tables, reservations, plans, strict=True)
-            ]
-        self._store(outcome, columns, rule)
+        given = moments_given(source)
+        if given is None and graphs is not None:
+            raise InvalidParameter(
+                "graphs must be left out for tables: what the parties learn there is paid for here"
+            )
+        if given is None and self.privacy == "regret":
+            return self._fit_by_regrets(source)
+        if given is None or graphs is None:
+            return super().fit(source, on_round=on_round)
+        self.check()
+        self.check_given()
+        federation = LocalFederation(self._parties_of(given, graphs))
+        self.learn_over(federation, given[0].columns, (), None)
+        store_privacy(self, None, given)
+        store_released(self, (), otherwise=GIVEN)
+        self.bytes_exchanged_ = federation.bytes_exchanged
+        return self
+
+    def learn_over(
+        self, federation: Federation, columns: tuple[str, ...], known: Sequence[Moments], on_round: OnRound
+    ) -> None:
+        """See `_KeptMomentLearner.learn_over`."""
+        outcome = PERICoordinator(self._settings(), columns).run(federation)
+        self._store(outcome, columns)
         self.notes_ = []
         if outcome.unfinished:
             self.notes_.append(
                 f"{outcome.unfinished}; plan more with most_regrets, or release the moments once (privacy='moments')"
             )
-        self.party_cpdags_ = tuple(party.graph for party in parties)
-        store_privacy(self, reports, parts or ())
-        store_released(self, learnt, otherwise=otherwise)
-        self.notes_ += loud_notes(learnt, self.adjacency_matrix_, columns)
-        self.notes_ += [words for part in (rule, *rule.get("parties", ())) for words in release_notes(part)]
-        self.notes_ += looked
-        self.bytes_exchanged_ = federation.bytes_exchanged
-        if outcome.unfinished:
             warn_when_paid(self.notes_[0], UnfinishedWarning)
+        self.notes_ += loud_notes(known, self.adjacency_matrix_, columns)
+
+    def _fit_by_regrets(self, source: Any) -> Self:
+        """Pay for each regret, in this process; see `privfcd.algorithms.peri.private_regrets`."""
+        self.check()
+        settings, options = self._settings(), self._options()
+        tables = checked_tables(source)
+        columns = tables[0].columns
+        self.check_columns(columns)
+        self._refuse_with_regrets(settings, len(columns))
+        tables = [table.reordered(columns) for table in tables]
+        parties, reservations, plans = private_parties(tables, settings, options)
+        federation = LocalFederation(parties)
+        self.learn_over(federation, columns, (), None)
+        planned = {"regrets planned": self.most_regrets, "noise multipliers": [plan.regret for plan in plans]}
+        self.rule_ = {**planned, **self.rule_}
+        for reservation in reservations:
+            reservation.close()
+        reports = [
+            private_report(table, reservation, plan, options)
+            for table, reservation, plan in zip(tables, reservations, plans, strict=True)
+        ]
+        store_privacy(self, reports)
+        store_released(self, (), otherwise=REGRETS)
+        self.bytes_exchanged_ = federation.bytes_exchanged
         return self
 
-    def _settings(self, **phases: Any) -> Settings:
-        return Settings(
-            local=self.local,
-            worst=self.worst,
-            turning=self.turning,
-            most_parents=self.most_parents,
-            alpha=self.alpha,
-            largest=self.largest,
-            penalty=self.penalty,
-            **phases,
-        )
+    @abstractmethod
+    def _phases(self) -> dict[str, Any]:
+        """Return the settings of masks, refinement and the second phase."""
+
+    def _settings(self) -> Settings:
+        return settings_of(Settings, self, **self._phases())
 
     def _options(self) -> RegretOptions:
-        return RegretOptions(
-            self.most_regrets,
-            self.value_bound,
-            self.radius,
-            self.variance_floor,
-            self.graph_share,
-            self.epsilon,
-            self.delta,
-        )
+        return settings_of(RegretOptions, self)
 
-    def _released(
-        self, tables: Sequence[PrivateTable], center: bool
-    ) -> tuple[Sequence[Moments], list[PrivacyReport], dict[str, Any]]:
-        """Return each party's moments, which stay there, with the reports on them and what was chosen."""
-        method = self.release
-        if method == "auto":
-            closed = any(not table.open for table in tables)
-            method = "exact" if not closed else ("preconditioned" if self.row_norm is None else "covariance")
-        if method == "preconditioned":
-            if self.row_norm is not None:
-                raise checks.refuse("row_norm", self.row_norm, "None for release 'preconditioned'")
-            try:
-                planned = planned_rounds(tables, epsilon=self.epsilon, delta=self.delta, center=center)
-            except BudgetExceeded:
-                if self.release != "auto":
-                    raise
-                method = "covariance"  # which may do with less; public numbers decide, and nothing was charged
-            else:
-                own = own_moments(planned)
-                return own.parts, own.reports, own.rule
-        made = release_moments(
-            tables,
-            method=method,
-            send=False,
-            epsilon=self.epsilon,
-            delta=self.delta,
-            row_norm=self.row_norm,
-            center=center,
-        )
-        return made.parts, made.privacy_report, made.rule
-
-    def _parties_of(
-        self, parts: Sequence[Moments], graphs: Sequence[Pdag | ArrayLike] | None, settings: Settings
-    ) -> list[PERIParty]:
-        refuse_release_options(self, ("epsilon", "delta", "row_norm", "center", "value_bound"))
-        for name, plain in (("release", "auto"), ("privacy", "moments")):
-            if getattr(self, name) != plain:
-                raise checks.refuse(name, getattr(self, name), f"{plain!r} for Moments, which were released before")
+    def _parties_of(self, parts: Sequence[Moments], graphs: Sequence[Pdag | ArrayLike]) -> list[PERIParty]:
         d = len(parts[0].columns)
-        settings.check_columns(d)
-        given: list[Pdag | None] = [None] * len(parts)
-        if graphs is not None:
-            if len(graphs) != len(parts):
-                raise InvalidParameter(f"graphs must be one for each of the {len(parts)} parties, got {len(graphs)}")
-            given = [as_pdag(graph, f"graphs[{k}]") for k, graph in enumerate(graphs)]
-            for k, graph in enumerate(given):
-                if graph is not None and graph.p != d:
-                    raise InvalidParameter(f"graphs[{k}] must have {d} nodes, got {graph.p}")
+        self.check_columns(parts[0].columns)
+        if len(graphs) != len(parts):
+            raise InvalidParameter(f"graphs must be one for each of the {len(parts)} parties, got {len(graphs)}")
+        given = [as_pdag(graph, f"graphs[{k}]") for k, graph in enumerate(graphs)]
+        for k, graph in enumerate(given):
+            if graph.p != d:
+                raise InvalidParameter(f"graphs[{k}] must have {d} nodes, got {graph.p}")
         return [
             PERIParty(f"party-{number}", part, graph)
             for number, (part, graph) in enumerate(zip(parts, given, strict=True), start=1)
@@ -265,12 +229,10 @@ class RegretEstimator(Estimator):
                 f"at least {least} for {d} columns, the first step of a search{without}",
             )
 
-    def _store(self, outcome: Outcome, columns: tuple[str, ...], rule: dict[str, Any]) -> None:
+    def _store(self, outcome: Outcome, columns: tuple[str, ...]) -> None:
         store_cpdag(self, outcome.graph, columns)
         self.cpdag_ = outcome.common
         self.history_ = outcome.history
         self.messages_ = outcome.messages
         self.regrets_ = outcome.families
-        self.rule_ = dict(rule)
-        if outcome.directed is not None:
-            self.rule_["orientation"] = outcome.directed.rule
+        self.rule_ = {} if outcome.directed is None else {"orientation": outcome.directed.rule}

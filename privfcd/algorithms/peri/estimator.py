@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass, field
 from typing import Any
 
 from privfcd import checks
-from privfcd.algorithms.peri.base import Local, Orientation, Privacy, RegretEstimator, Worst
+from privfcd.algorithms.learner import LINEAR_GAUSSIAN
+from privfcd.algorithms.peri.base import Orientation, _RegretLearner
 from privfcd.algorithms.peri.coordinator import Outcome
-from privfcd.algorithms.peri.settings import Settings
 from privfcd.graphs.pdag import Pdag
 
 
-class PERI(RegretEstimator):
+@dataclass(eq=False, repr=False)
+class PERI(_RegretLearner):
     """Federated causal discovery by regrets, for parties that share one causal structure.
 
     Mian, Kaltenpoth, Kamp and Vreeken (AAAI 2023). Each party learns a CPDAG of its own, which stays there; the
@@ -65,8 +67,6 @@ class PERI(RegretEstimator):
         [i, j] alone is i -> j, [i, j] and [j, i] together are i - j.
     causal_graph_ : networkx.DiGraph
         The same; an undirected edge is two arcs with `undirected` True.
-    party_cpdags_ : tuple of Pdag
-        What each party learnt, in this process: from what was paid for, or charged as non-private.
     history_ : list of dict
         A row for each step.
     messages_ : int
@@ -76,58 +76,22 @@ class PERI(RegretEstimator):
     rule_ : dict
         What was chosen for the release.
     released_moments_ : tuple of Moments or None
-        The parties' noisy ones, in this process only, for `edge_stability`; None where one party's are exact.
+        The parties' noisy ones, for `edge_stability`; None where one party's are exact.
     bytes_exchanged_ : int
         Both ways: 8 a regret, a node and one bit for each possible parent of a family.
     privacy_report_, privacy_spent_, feature_names_in_, n_features_in_
         As of the other estimators; no reports for Moments.
     """
 
-    def __init__(
-        self,
-        local: Local = "pc",
-        worst: Worst = "party",
-        turning: bool = True,
-        most_parents: int | None = None,
-        alpha: float = 0.01,
-        largest: int | None = 3,
-        penalty: float = 1.0,
-        release: str = "auto",
-        center: bool | None = None,
-        row_norm: float | None = None,
-        epsilon: float | None = None,
-        delta: float | None = None,
-        privacy: Privacy = "moments",
-        most_regrets: int = 200,
-        value_bound: float | None = None,
-        radius: float = 3.0,
-        variance_floor: float = 0.5,
-        graph_share: float = 0.5,
-    ) -> None:
-        self.local = local
-        self.worst = worst
-        self.turning = turning
-        self.most_parents = most_parents
-        self.alpha = alpha
-        self.largest = largest
-        self.penalty = penalty
-        self.release = release
-        self.center = center
-        self.row_norm = row_norm
-        self.epsilon = epsilon
-        self.delta = delta
-        self.privacy = privacy
-        self.most_regrets = most_regrets
-        self.value_bound = value_bound
-        self.radius = radius
-        self.variance_floor = variance_floor
-        self.graph_share = graph_share
+    method = "peri"
+    rests_on = (*LINEAR_GAUSSIAN, "All parties' data have one graph.")
 
-    def _settings(self, **phases: Any) -> Settings:
-        return super()._settings(masked=False, refine=False, orientation=None, **phases)
+    def _phases(self) -> dict[str, Any]:
+        return {"masked": False, "refine": False, "orientation": None, "min_support": 1, "missing_edges": True}
 
 
-class IPERI(RegretEstimator):
+@dataclass(eq=False, repr=False)
+class IPERI(_RegretLearner):
     """Federated causal discovery by regrets where parties intervene on targets that nobody tells.
 
     Regret-based federated causal discovery with unknown interventions (arXiv:2512.23626), for linear Gaussian data;
@@ -166,68 +130,32 @@ class IPERI(RegretEstimator):
         A row for each step of either phase, with how many parties were for and against a direction.
     rule_ : dict
         What was chosen for the release, and what decided the directions.
-    adjacency_matrix_, causal_graph_, party_cpdags_, messages_, regrets_, bytes_exchanged_
+    adjacency_matrix_, causal_graph_, messages_, regrets_, bytes_exchanged_
         As of `PERI`.
     released_moments_, privacy_report_, privacy_spent_, feature_names_in_, n_features_in_
         As of `PERI`.
     """
 
-    phi_cpdag_: Pdag
+    method = "iperi"
+    rests_on = (
+        *LINEAR_GAUSSIAN,
+        "Parties differ by their interventions only, and at least one does not intervene.",
+    )
 
-    def __init__(
-        self,
-        local: Local = "pc",
-        orientation: Orientation = "votes",
-        refine: bool = True,
-        worst: Worst = "party",
-        min_support: int = 1,
-        missing_edges: bool = True,
-        turning: bool = True,
-        most_parents: int | None = None,
-        alpha: float = 0.01,
-        largest: int | None = 3,
-        penalty: float = 1.0,
-        release: str = "auto",
-        center: bool | None = None,
-        row_norm: float | None = None,
-        epsilon: float | None = None,
-        delta: float | None = None,
-        privacy: Privacy = "moments",
-        most_regrets: int = 1000,
-        value_bound: float | None = None,
-        radius: float = 3.0,
-        variance_floor: float = 0.5,
-        graph_share: float = 0.5,
-    ) -> None:
-        self.local = local
-        self.orientation: Orientation = orientation
-        self.refine = refine
-        self.worst = worst
-        self.min_support = min_support
-        self.missing_edges = missing_edges
-        self.turning = turning
-        self.most_parents = most_parents
-        self.alpha = alpha
-        self.largest = largest
-        self.penalty = penalty
-        self.release = release
-        self.center = center
-        self.row_norm = row_norm
-        self.epsilon = epsilon
-        self.delta = delta
-        self.privacy = privacy
-        self.most_regrets = most_regrets
-        self.value_bound = value_bound
-        self.radius = radius
-        self.variance_floor = variance_floor
-        self.graph_share = graph_share
+    orientation: Orientation = "votes"
+    refine: bool = True
+    min_support: int = 1
+    missing_edges: bool = True
+    most_regrets: int = field(default=1000, kw_only=True)
 
-    def _settings(self, **phases: Any) -> Settings:
+    phi_cpdag_: Pdag = field(init=False)
+
+    def _phases(self) -> dict[str, Any]:
         if self.orientation is None:
             raise checks.refuse("orientation", self.orientation, "one of votes, regret, authors")
-        own = {name: getattr(self, name) for name in ("refine", "orientation", "min_support", "missing_edges")}
-        return super()._settings(**own, **phases)
+        names = ("refine", "orientation", "min_support", "missing_edges")
+        return {"masked": True, **{name: getattr(self, name) for name in names}}
 
-    def _store(self, outcome: Outcome, columns: tuple[str, ...], rule: dict[str, Any]) -> None:
-        super()._store(outcome, columns, rule)
+    def _store(self, outcome: Outcome, columns: tuple[str, ...]) -> None:
+        super()._store(outcome, columns)
         self.phi_cpdag_ = outcome.graph

@@ -23,8 +23,8 @@ from privfcd.algorithms.charging import reserve_all, run_label
 from privfcd.algorithms.peri.party import PERIParty
 from privfcd.algorithms.peri.settings import Settings
 from privfcd.algorithms.peri.sources import TableRegrets
+from privfcd.algorithms.release.party import ASSUMPTIONS
 from privfcd.algorithms.release.plan import COVARIANCE
-from privfcd.algorithms.release.release import ASSUMPTIONS
 from privfcd.algorithms.results import table_report
 from privfcd.data.private import PrivateTable
 from privfcd.data.queries import SecondMoments

@@ -22,10 +22,9 @@ from privfcd.algorithms.personalisation.weights import (
     refitted,
     structure_of,
 )
-from privfcd.algorithms.release.gather import centred
 from privfcd.algorithms.release.messages import Quote
+from privfcd.algorithms.release.party import ASSUMPTIONS
 from privfcd.algorithms.release.plan import HISTOGRAM, MEAN, TablePlan, plan_tables
-from privfcd.algorithms.release.release import ASSUMPTIONS
 from privfcd.algorithms.release.rules import check_histogram, norm_of
 from privfcd.algorithms.release.settings import ReleaseSettings
 from privfcd.algorithms.results import table_report
@@ -95,7 +94,7 @@ def personalise(
         epsilon=epsilon,
         delta=delta,
         row_norm=row_norms,
-        center=centred(center),
+        center=center is not False,
         mean_share=mean_share,
     )
     parts = moments_given(source)

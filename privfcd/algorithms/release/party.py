@@ -11,10 +11,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from privfcd.accounting import REPLACE_ONE, Reservation
+from privfcd.accounting.calibration import epsilon_of
+from privfcd.accounting.group_privacy import group_event
+from privfcd.accounting.privacy_report import PrivacyReport, rounded_up
 from privfcd.algorithms.charging import run_label
 from privfcd.algorithms.release import messages, rules
 from privfcd.algorithms.release.plan import COVARIANCE, HISTOGRAM, MEAN, TablePlan, affordable_mu, plan_tables
 from privfcd.algorithms.release.settings import ReleaseSettings
+from privfcd.algorithms.results import table_report
 from privfcd.data.directions import LinearMoments
 from privfcd.data.histogram import OctaveHistogram
 from privfcd.data.private import Mechanism, PrivateTable
@@ -31,6 +35,21 @@ Answer = TypeVar("Answer")
 Maker = type[Gaussian] | type[AnalyticGaussian]
 
 RUN = "release of moments"
+
+ASSUMPTIONS = (
+    "Records are independent rows: a person with several rows has this promise for each row, not for all together.",
+    "Every record's part in every answer is clipped, or brought to length 1, before it is summed, so the promise needs no "
+    "assumption on the values.",
+    "The number of rows, the columns' names, the declared bounds and all options are public and were not computed from the "
+    "rows.",
+    "Other runs on the same records add to this cost; the ledger adds up those that are charged to it.",
+)
+
+TRUSTED = (
+    "ONE NOISE for the sum over all tables: the promise is towards whoever sees the released moments and what is made of "
+    "them, not towards the place that summed up the tables and could see them."
+)
+SUMMING_PLACE = "the place that summed up the tables"
 
 
 class ReleaseParty:
@@ -69,6 +88,16 @@ class ReleaseParty:
             raise PartyFailed(f"{self.name} was asked to work before a plan was agreed")
         return self._plans
 
+    def reports(self) -> list[PrivacyReport]:
+        """See `privfcd.algorithms.opening.PayingParty.reports`."""
+        if not self.reservations:
+            return []
+        settings = self._agreed()
+        return [
+            release_report(table, reservation, settings, plan.delta)
+            for table, reservation, plan in zip(self._tables, self.reservations, self.plans, strict=True)
+        ]
+
     def answer(self, message: Message) -> Message:
         """See `Party.answer`. After an error nothing goes back to the budget any more, whatever is asked next."""
         try:
@@ -78,6 +107,12 @@ class ReleaseParty:
             raise
 
     def _respond(self, message: Message) -> Message:
+        sent = isinstance(message, messages.AskHistogram | messages.AskMean | messages.AskMoments)
+        if (sent or isinstance(message, messages.AskOwn)) and self._agreed().send != sent:
+            keeps = "sends its moments, and was asked to keep them" if self._agreed().send else (
+                "keeps its moments, and was asked to send some"
+            )
+            raise PartyFailed(f"{self.name} {keeps}")
         match message:
             case messages.Offer():
                 return self._terms.consider(self.name, message, self._consider)
@@ -218,3 +253,34 @@ class ReleaseParty:
     @property
     def _d(self) -> int:
         return self._tables[0].n_columns
+
+
+def release_report(
+    table: PrivateTable, reservation: Reservation, settings: ReleaseSettings, delta: float | None
+) -> PrivacyReport:
+    """Return the report on one table's part in a release; `delta` is its slice's, where it has one."""
+    used = ("centre",) if table.open else ("row_norm", "centre")  # exact moments are not clipped
+    declared = {name: getattr(settings, name) for name in used if getattr(settings, name) is not None}
+    delta = settings.delta if delta is None else delta
+    return table_report(
+        table,
+        reservation,
+        delta=delta,
+        declared=declared,
+        assumptions=ASSUMPTIONS + ((TRUSTED, *_in_two(reservation, delta)) if settings.sum == "trusted" else ()),
+        trusted=SUMMING_PLACE if settings.sum == "trusted" else "",
+    )
+
+
+def _in_two(reservation: Reservation, delta: float | None) -> list[str]:
+    """Return what a record loses that is in two tables of one sum: it moves the sum twice, see `group_event`."""
+    words = (
+        "Every record is in one table. One that is in k of the tables moves the sum k times, and can lose more than the "
+        "epsilons of the k reports together"
+    )
+    if reservation.ledger.open:
+        return []
+    if delta:
+        epsilon = epsilon_of(group_event(reservation.event, 2), 2 * delta, reservation.ledger.accountant)
+        words += f"; in two of the tables, epsilon = {rounded_up(epsilon)} at delta = {rounded_up(2 * delta)}"
+    return [words + "."]

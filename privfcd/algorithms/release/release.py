@@ -10,36 +10,19 @@ from typing import Any
 import numpy as np
 
 from privfcd import checks
-from privfcd.accounting import Reservation
-from privfcd.accounting.calibration import epsilon_of
-from privfcd.accounting.group_privacy import group_event
-from privfcd.accounting.privacy_report import PrivacyReport, rounded_up
+from privfcd.accounting.privacy_report import PrivacyReport
 from privfcd.algorithms.inputs import checked_tables
-from privfcd.algorithms.release.coordinator import ReleaseCoordinator
+from privfcd.algorithms.opening import Facts
+from privfcd.algorithms.release.coordinator import Outcome, ReleaseCoordinator
 from privfcd.algorithms.release.party import ReleaseParty
 from privfcd.algorithms.release.settings import ReleaseSettings
 from privfcd.algorithms.release.whitening import Whitening, structure_whitening
-from privfcd.algorithms.results import table_report, warn_when_paid
+from privfcd.algorithms.results import warn_when_paid
 from privfcd.data.private import PrivateTable
 from privfcd.data.second_moments import table_origin
 from privfcd.federation.local import LocalFederation
+from privfcd.federation.protocol import Federation
 from privfcd.moments import Moments, pooled
-
-ASSUMPTIONS = (
-    "Records are independent rows: a person with several rows has this promise for each row, not for all together.",
-    "Every record's part in every answer is clipped, or brought to length 1, before it is summed, so the promise needs no "
-    "assumption on the values.",
-    "The number of rows, the columns' names, the declared bounds and all options are public and were not computed from the "
-    "rows.",
-    "Other runs on the same records add to this cost; the ledger adds up those that are charged to it.",
-)
-
-TRUSTED = (
-    "ONE NOISE for the sum over all tables: the promise is towards whoever sees the released moments and what is made of "
-    "them, not towards the place that summed up the tables and could see them."
-)
-SUMMING_PLACE = "the place that summed up the tables"
-
 
 _UNKNOWN = (
     "Nothing is known of {} at this budget: the released variance is within its noise. Leave these columns out, or give a "
@@ -194,11 +177,7 @@ def release_moments(
     parts = tuple(
         replace(part, origins=tuple(map(table_origin, group))) for part, group in zip(found, groups, strict=True)
     )
-    reports = [
-        release_report(table, party.reservations[index], settings, party.plans[index].delta)
-        for party, group in zip(parties, groups, strict=True)
-        for index, table in enumerate(group)
-    ]
+    reports = [report for party in parties for report in party.reports()]
     return MomentsRelease(parts, reports, federation.bytes_exchanged, {"why": why, **outcome.rule})
 
 
@@ -208,32 +187,10 @@ def _numbers(name: str, values: Any) -> tuple[float, ...]:
     return tuple(checks.real(name, value) for value in values)
 
 
-def release_report(
-    table: PrivateTable, reservation: Reservation, settings: ReleaseSettings, delta: float | None
-) -> PrivacyReport:
-    """Return the report on one table's part in a release; `delta` is its slice's, where it has one."""
-    used = ("centre",) if table.open else ("row_norm", "centre")  # exact moments are not clipped
-    declared = {name: getattr(settings, name) for name in used if getattr(settings, name) is not None}
-    delta = settings.delta if delta is None else delta
-    return table_report(
-        table,
-        reservation,
-        delta=delta,
-        declared=declared,
-        assumptions=ASSUMPTIONS + ((TRUSTED, *_in_two(reservation, delta)) if settings.sum == "trusted" else ()),
-        trusted=SUMMING_PLACE if settings.sum == "trusted" else "",
-    )
-
-
-def _in_two(reservation: Reservation, delta: float | None) -> list[str]:
-    """Return what a record loses that is in two tables of one sum: it moves the sum twice, see `group_event`."""
-    words = (
-        "Every record is in one table. One that is in k of the tables moves the sum k times, and can lose more than the "
-        "epsilons of the k reports together"
-    )
-    if reservation.ledger.open:
-        return []
-    if delta:
-        epsilon = epsilon_of(group_event(reservation.event, 2), 2 * delta, reservation.ledger.accountant)
-        words += f"; in two of the tables, epsilon = {rounded_up(epsilon)} at delta = {rounded_up(2 * delta)}"
-    return [words + "."]
+def released(coordinator: ReleaseCoordinator, federation: Federation, facts: Facts) -> Outcome:
+    """Run a release, and return what came of it with whose moments they are; what is doubtful is warned of."""
+    outcome = coordinator.run(federation, coordinator.offer(federation))
+    for words in release_notes(outcome.rule):
+        warn_when_paid(words, MomentsWarning)
+    parts = [replace(part, origins=party.origins) for part, party in zip(outcome.parts, facts.parties, strict=False)]
+    return Outcome(tuple(parts), outcome.rule)

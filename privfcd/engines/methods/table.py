@@ -5,36 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from privfcd import checks
-from privfcd.algorithms import GES, IPERI, NOTEARS, PC, PERI, EqualVarianceSearch
-from privfcd.algorithms.fed_bnsl import FedBNSL
-from privfcd.algorithms.fedacd import FedACD
+from privfcd.algorithms.registry import LEARNERS
 from privfcd.engines.methods.base import Method
-from privfcd.engines.methods.first_stages import OneCovariance, OwnRounds
-from privfcd.engines.methods.kept import FedBNSLStage, Kept, PERIStage
-from privfcd.engines.methods.released import Released
-from privfcd.engines.methods.sparse import FedSparse
+from privfcd.engines.methods.learnt import Learnt
 from privfcd.federation.study_file import Study
 
-
-def _regrets(study: Study, kind: type[PERI] | type[IPERI]) -> Method:
-    """Moments stay at the parties, by rounds of their own where the budget pays for them, as the estimators have it."""
-    release, row_norm = study.parameters.get("release", "auto"), study.parameters.get("row_norm")
-    if release == "preconditioned" or (release == "auto" and study.private and row_norm is None):
-        return Kept(study, OwnRounds(study, kind), PERIStage(study, kind))
-    return Kept(study, OneCovariance(study, kind), PERIStage(study, kind))
-
-
-METHODS: dict[str, Callable[[Study], Method]] = {
-    "fed-sparse": FedSparse,
-    "equal-variance": lambda study: Released(study, EqualVarianceSearch),
-    "notears": lambda study: Released(study, NOTEARS),
-    "pc": lambda study: Released(study, PC),
-    "ges": lambda study: Released(study, GES),
-    "fedacd": lambda study: Released(study, FedACD),
-    "fed-bnsl": lambda study: Kept(study, OneCovariance(study, FedBNSL), FedBNSLStage(study)),
-    "peri": lambda study: _regrets(study, PERI),
-    "i-peri": lambda study: _regrets(study, IPERI),
-}
+METHODS: dict[str, Callable[[Study], Method]] = dict.fromkeys(LEARNERS, Learnt)
 """By name, what makes a study's method."""
 
 

@@ -20,7 +20,7 @@ from privfcd.algorithms.results import missing_promises
 from privfcd.drawing.edges import drawn_edges
 from privfcd.drawing.layers import PictureTooLarge
 from privfcd.drawing.svg import graph_svg
-from privfcd.reports.html import learners, wording
+from privfcd.reports.html import wording
 from privfcd.reports.html.charts import charts
 from privfcd.reports.html.costs import cost_groups, standings
 from privfcd.reports.html.edges import against, edge_rows
@@ -35,7 +35,6 @@ _LEAST_SCALE = 0.8
 _MOST_NODES, _MOST_DRAWN = 400, 1500
 """Of a graph that is drawn: beyond, a picture takes minutes and hundreds of megabytes, and shows nothing."""
 _NOT_ALL = " Not all records are protected."
-_CLASSES = ("GES", "PC", "PERI", "IPERI")
 
 
 @dataclass(frozen=True)
@@ -113,10 +112,10 @@ def context(
         "undrawn": len(graph) - len(shown),
         "least_width": _least_width(picture),
         "edges": edges,
-        "weight_words": learners.weight_words(model),
-        "weight_name": learners.weight_name(model),
-        "direction_words": learners.direction_words(model),
-        "class_words": learners.class_words(model),
+        "weight_words": wording.weight_words(model),
+        "weight_name": type(model).weight_name,
+        "direction_words": wording.direction_words(model),
+        "class_words": wording.class_words(model),
         "stability": stability,
         "rounds": stability is not None and stability.kind == "rounds",
         "intervals": any(row.low is not None for row in edges),
@@ -129,7 +128,7 @@ def context(
         "parameters": parameters(model),
         "bytes": getattr(model, "bytes_exchanged_", None),
         "seconds": seconds,
-        "rests_on": learners.rests_on(model),
+        "rests_on": type(model).rests_on,
         "assumptions": _assumptions(reports),
         "command": _command(command),
         "lines": python_lines(model, () if paid == BEFORE else reports),
@@ -175,7 +174,7 @@ def _result(model: Any, reports: Sequence[PrivacyReport]) -> str:
     edges = graph_edges(model.causal_graph_)
     undirected = sum(bool(edge.get("undirected")) for edge in edges)
     found = wording.counted(len(edges), "edge") if edges else "no edge"
-    if type(model).__name__ in _CLASSES:
+    if type(model).graph == "cpdag":
         found = f"an equivalence class with {found}"
     if undirected:
         found += f", {undirected:,} of them without a direction,"

@@ -88,3 +88,28 @@ def value_text(value: Any) -> str:
         shown = ", ".join(value_text(item) for item in value[:_SHOWN])
         return shown + (f", … ({len(value):,} in all)" if len(value) > _SHOWN else "") if value else "none"
     return printable(value)
+
+
+def weight_words(model: Any) -> str:
+    """Return what an edge's weight is; empty where edges have none."""
+    weighted = any("weight" in data for *_, data in model.causal_graph_.edges(data=True))
+    return type(model).weight if weighted else ""
+
+
+def direction_words(model: Any) -> str:
+    """Return what is to be known of the directions of a DAG of votes (`FedACD` by the paper's rules)."""
+    if getattr(model, "orientation_", model) is not None or not model.causal_graph_.number_of_edges():
+        return ""
+    return (
+        "Read the skeleton first: which pairs are joined. Graphs of one equivalence class fit equally well, so that an "
+        "arrow that the class leaves open may point either way by chance, however many votes and reruns it has."
+    )
+
+
+def class_words(model: Any) -> str:
+    """Return what an undirected edge means; empty where the graph has none."""
+    if not any(data.get("undirected") for *_, data in model.causal_graph_.edges(data=True)):
+        return ""
+    return (
+        "The result is an equivalence class: an edge without an arrowhead may point either way; the data cannot tell."
+    )

@@ -14,8 +14,7 @@ from typing import Any
 from privfcd.accounting.privacy_report import PrivacyReport
 from privfcd.algorithms.release.coordinator import ReleaseCoordinator
 from privfcd.algorithms.release.messages import Quote
-from privfcd.algorithms.release.party import ReleaseParty
-from privfcd.algorithms.release.release import ASSUMPTIONS
+from privfcd.algorithms.release.party import ASSUMPTIONS, ReleaseParty
 from privfcd.algorithms.release.settings import ReleaseSettings
 from privfcd.algorithms.release.whitening import structure_whitening
 from privfcd.algorithms.results import table_report

@@ -17,6 +17,7 @@ import numpy as np
 import pytest
 from hypothesis import settings
 
+from privfcd.accounting import row_fingerprints
 from privfcd.data.private import PrivateTable
 from privfcd.mechanisms import SimulatedNoise
 
@@ -125,6 +126,12 @@ def arm() -> Callable[[PrivateTable], PrivateTable]:
     return place
 
 
+@pytest.fixture(autouse=True)
+def no_rows_seen_before() -> None:
+    """A test stands for a process: it has not seen the rows of other tests' tables."""
+    row_fingerprints._MARKS.clear()
+
+
 @pytest.fixture
 def spy() -> SpyNoise:
     """One source of watched noise."""
@@ -137,6 +144,7 @@ def run(capsys: pytest.CaptureFixture[str]) -> Callable[..., tuple[int, str, str
     from privfcd.cli import main
 
     def call(*words: str) -> tuple[int, str, str]:
+        row_fingerprints._MARKS.clear()  # a command is a process of its own
         capsys.readouterr()
         with pytest.raises(SystemExit) as ended:
             main(words)

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-import inspect
 import re
+import sys
 import tomllib
 import types
 import typing
 from collections.abc import Mapping, Sequence
+from dataclasses import fields
 from typing import Any
 
 import click
@@ -157,9 +158,13 @@ def checked_settings(method: str, kind: type, settings: Mapping[str, Any]) -> di
 
 
 def _hints(kind: type) -> dict[str, Any]:
-    """Return the types of an estimator's parameters."""
-    found = typing.get_type_hints(kind.__init__)  # type: ignore[misc]
-    return {name: found.get(name, Any) for name in inspect.signature(kind.__init__).parameters if name != "self"}  # type: ignore[misc]
+    """Return the types of a learner's parameters, each as the class that declares it has it."""
+    found = {}
+    for each in fields(kind):
+        if each.init:
+            home = next(base for base in kind.__mro__ if each.name in vars(base).get("__annotations__", {}))
+            found[each.name] = eval(str(each.type), vars(sys.modules[home.__module__]))
+    return found
 
 
 def _fitted(value: Any, hint: Any) -> tuple[bool, Any]:

@@ -293,6 +293,8 @@ class DurableParty:
 
     def _fail(self, request: Request, error: Exception) -> bytes:
         """Refuse; after a charge nothing more is answered, before it the run may be begun again."""
+        if not self._done and _passing(error):  # the half keeps what it agreed to, and the same question may come again
+            return self._refuse(request.id, "again", f"question {request.sequence}: {error}")
         if self._done:
             self._broken = True
         else:

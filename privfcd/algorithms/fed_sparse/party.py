@@ -93,7 +93,7 @@ class FedSparseParty:
         try:
             return self._respond(message)
         except BaseException:
-            self._failed = True
+            self._failed = self._failed or self.reservation is not None
             raise
 
     def _respond(self, message: Message) -> Message:

@@ -103,7 +103,7 @@ class ReleaseParty:
         try:
             return self._respond(message)
         except BaseException:
-            self._failed = True
+            self._failed = self._failed or bool(self.reservations)
             raise
 
     def _respond(self, message: Message) -> Message:

@@ -6,6 +6,7 @@ import copy
 import math
 import pickle
 from collections.abc import Callable
+from fractions import Fraction
 from typing import Any
 
 import networkx as nx
@@ -200,9 +201,10 @@ def test_no_record_decides_whether_a_release_with_a_centre_fails(query: Query) -
 def test_rounding_is_covered_where_half_of_the_rows_are_declared() -> None:
     n = 500_000
     rows, query, worst = np.full((2 * n, 1), 1 / 3), ClippedMean((1.0,)), 0.0
-    for left in range(2 * n - 60, 2 * n):
-        pair = query.evaluate(rows[:left], n), query.evaluate(np.vstack([rows[:left], [[1.0]]]), n)
-        worst = max(worst, float(abs(pair[0] - pair[1])[0]) / query.sensitivity(n, ADD_OR_REMOVE_ONE))
+    for left in range(2 * n - 60, 2 * n):  # in whole numbers: as doubles, two exact means would be rounded each
+        one, other = query.exact(rows[:left], n), query.exact(np.vstack([rows[:left], [[1.0]]]), n)
+        moved_by = Fraction(int(other.numbers[0]) - int(one.numbers[0])) * Fraction(1, 2**30)
+        worst = max(worst, float(moved_by / n / Fraction(query.sensitivity(n, ADD_OR_REMOVE_ONE))))
     assert worst <= 1
     with pytest.raises(InvalidParameter, match="declared_rows must be at least half"):
         private(gaussian(50), relation=ADD_OR_REMOVE_ONE, declared_rows=24)

@@ -88,6 +88,8 @@ def personalise(
     """
     columns, weights = structure_of(model)
     families = families_of(weights)
+    if center is not None and not isinstance(center, bool):
+        raise checks.refuse("center", center, "True, False or None")
     settings = ReleaseSettings(
         method="covariance",
         send=False,

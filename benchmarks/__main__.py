@@ -6,6 +6,7 @@ import click
 
 from benchmarks.accounting import accounting
 from benchmarks.audits import audits
+from benchmarks.baselines import baselines
 from benchmarks.bench import bench
 from benchmarks.faults.command import faults
 from benchmarks.fedacd import fedacd
@@ -29,6 +30,7 @@ def studies() -> None:
 
 studies.add_command(accounting)
 studies.add_command(audits)
+studies.add_command(baselines)
 studies.add_command(bench)
 studies.add_command(faults)
 studies.add_command(flower)

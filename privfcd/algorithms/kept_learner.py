@@ -29,7 +29,7 @@ from privfcd.algorithms.release.party import ReleaseParty
 from privfcd.algorithms.release.release import release_notes
 from privfcd.algorithms.results import store_released
 from privfcd.algorithms.rounds import check_rows, expect
-from privfcd.algorithms.scale_notes import party_notes
+from privfcd.algorithms.scale_notes import party_notes, sizes_known
 from privfcd.algorithms.usable import left_out_notes, looked_at, usable
 from privfcd.data.private import PrivateTable
 from privfcd.errors import BudgetExceeded, PartyFailed
@@ -251,6 +251,7 @@ class _KeptMomentLearner(_ReleaseLearner):
             expect(federation, own.SetAside(aside), Empty)
             known = [without(part, aside) for part in known]
         self.rule_: dict[str, Any] = {}
+        self._release_rule = rule
         self.learn_over(federation, columns, known, on_round)
         store_released(self, known)
         self.rule_ = {**rule, **self.rule_}
@@ -271,7 +272,7 @@ class _KeptMomentLearner(_ReleaseLearner):
         names = set.intersection(*({out.column for out in each} for each in speaking)) if speaking else set()
         out = [each for each in speaking[0] if each.column in names] if speaking else []
         notes = left_out_notes(out)
-        if self.differ:
+        if self.differ and sizes_known(rule):
             notes += party_notes(known, rule.get("mean noise sd"), [each.column for each in out])
         return known, (out, notes)
 
@@ -280,7 +281,7 @@ class _KeptMomentLearner(_ReleaseLearner):
         used, looked = usable(parts, differ=self.differ)
         halves = [self.half(f"party-{number}", part) for number, part in enumerate(used, start=1)]
         federation = LocalFederation(halves)
-        self.rule_ = {}
+        self.rule_, self._release_rule = {}, {}
         self.learn_over(federation, parts[0].columns, used, on_round)
         self.notes_ = [*looked, *self.notes_]
         store_released(self, used)

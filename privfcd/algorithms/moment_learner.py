@@ -145,6 +145,7 @@ class _MomentLearner(_ReleaseLearner):
         self.moments_ = pooled(parts)
         self.rule_ = {}
         self.notes_ = []
+        self._release_rule: Mapping[str, Any] = rule or {}
         self.learn_from(moments)
         self.notes_ = [*looked, *self.notes_]
         store_released(self, [moments])

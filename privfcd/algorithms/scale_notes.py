@@ -6,7 +6,7 @@ It comes from second moments that the run has released (or charged as non-privat
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -29,7 +29,31 @@ NOISE_SDS = 2.0
 """So many standard deviations of noise are held against the note."""
 
 
-def scale_notes(squares: Array, noise_sd: Array, columns: Sequence[str], clipped: bool = False) -> list[str]:
+MOSTLY_CUT = 0.5
+"""Clipped second moments of this share of the largest that the clip allows, or more, say only that there is no less."""
+
+
+def sizes_known(rule: Mapping[str, Any]) -> bool:
+    """Return whether released second moments say how large columns are: not where most of the rows were cut.
+
+    Parameters
+    ----------
+    rule : mapping
+        Of the release: what its clips were, and what was left within them.
+    """
+    filled = rule.get("share of the row norm", 0.0)
+    rounds = rule.get("rounds")
+    left = rounds[-1]["kept"] if rounds and isinstance(rounds[-1], Mapping) else 1.0
+    return bool(filled < MOSTLY_CUT and left > MOSTLY_CUT)
+
+
+def scale_notes(
+    squares: Array,
+    noise_sd: Array,
+    columns: Sequence[str],
+    clipped: bool = False,
+    cut: NDArray[np.bool_] | None = None,
+) -> list[str]:
     """Return the note, or nothing.
 
     Parameters
@@ -41,9 +65,11 @@ def scale_notes(squares: Array, noise_sd: Array, columns: Sequence[str], clipped
     columns : sequence of d str
     clipped : bool
         Whether the answers' records are clipped in proportion to the smallest column.
+    cut : ndarray of bool, shape (d,), optional
+        Columns that may be larger than their second moments say, see `MOSTLY_CUT`: they are never called small.
     """
     low, high = squares - NOISE_SDS * noise_sd, np.maximum(squares, 0.0) + NOISE_SDS * noise_sd
-    known = np.flatnonzero(high > 0)  # a constant column has no size
+    known = np.flatnonzero((high > 0) if cut is None else (high > 0) & ~cut)  # a constant column has no size
     if not len(known):
         return []
     largest, smallest = int(np.argmax(low)), int(known[np.argmin(high[known])])
@@ -144,9 +170,11 @@ def scale_differences(
         if not named.any() and len(names) > 2:
             named = used & (high[p] * OTHER_SCALE**2 < low[others].min(axis=0))
         for j in map(int, np.flatnonzero(named)):
-            rest = max(float(np.median(squares[others, j])), np.finfo(float).tiny)
-            factor = math.sqrt(max(squares[p, j], 0.0) / rest)
-            found.append(f"{columns[j]!r} at party {name} is about {factor:.2g} times as large as at the others")
+            rest, doubt = float(np.median(squares[others, j])), float(np.median(sds[others, j]))
+            known = rest > doubt  # else the others' size is no more than noise
+            factor = math.sqrt(max(squares[p, j], 0.0) / max(rest, doubt, np.finfo(float).tiny))
+            size = f"{'about' if known else 'at least'} {factor:.2g} times as large as"
+            found.append(f"{columns[j]!r} at party {name} is {size} at the others")
     tail = "It may be in another unit there (mg/dl and mmol/l of glucose differ by 18): ask the party."
     return _differing(found, "Sizes", tail)
 
@@ -190,17 +218,26 @@ def _differing(found: Sequence[str], what: str, tail: str) -> list[str]:
 
 
 def store_scale_notes(
-    model: Any, squares: Array | None, noise_sd: Array | None, columns: Sequence[str], *, clipped: bool = False
+    model: Any,
+    squares: Array | None,
+    noise_sd: Array | None,
+    columns: Sequence[str],
+    *,
+    clipped: bool = False,
+    cut: NDArray[np.bool_] | None = None,
 ) -> None:
     """Set `notes_` of an estimator; nothing is noted where no second moments were released."""
     model.notes_ = []
     if squares is not None:
         known = np.zeros(len(squares)) if noise_sd is None else noise_sd
-        model.notes_ = scale_notes(squares, known, columns, clipped)
+        model.notes_ = scale_notes(squares, known, columns, clipped, cut)
 
 
-def store_moment_notes(model: Any, parts: Sequence[Moments]) -> None:
-    """Set `notes_` of an estimator that learnt from these moments, one for each party."""
+def store_moment_notes(model: Any, parts: Sequence[Moments], rule: Mapping[str, Any] | None = None) -> None:
+    """Set `notes_` of an estimator that learnt from these moments, one for each party; `rule` is that of their release."""
+    model.notes_ = []
+    if not sizes_known(rule or {}):
+        return
     rows = sum(part.rows for part in parts)
     d = len(parts[0].columns)
     squares, variances = np.zeros(d), np.zeros(d)

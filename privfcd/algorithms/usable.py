@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from privfcd.algorithms.scale_notes import party_notes
+from privfcd.algorithms.scale_notes import party_notes, sizes_known
 from privfcd.moments import Moments, pooled
 from privfcd.moments.dependence import LeftOut, left_out, without
 
@@ -41,7 +41,7 @@ def looked_at(
     together, d = pooled(parts), len(parts[0].columns)
     out = left_out(together) if together.rows > d + 1 else ()
     notes = left_out_notes(out)
-    if differ:
+    if differ and sizes_known(rule):
         notes += party_notes(parts, rule.get("mean noise sd"), [each.column for each in out])
     return out, notes
 

@@ -175,7 +175,9 @@ class PrivateTable:
         self._mark: RowsMark | None = None if ledger.open else mark_rows(ledger.name, ledger.account, table.rows)
         others = () if own else ledger.note_rows(table.rows)  # a ledger made here knows no other data set
         if self._mark is not None and self.noise.secure:  # simulated noise protects nobody, whatever is spent
-            warn_of_same_rows(ledger.name, [name for name in known_before(self._mark, table.rows) if name not in others])
+            warn_of_same_rows(
+                ledger.name, [name for name in known_before(self._mark, table.rows) if name not in others]
+            )
 
     @property
     def name(self) -> str:

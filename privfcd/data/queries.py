@@ -145,8 +145,9 @@ class ClippedMean(IntegerQuery):
         return np.asarray(np.clip(rows, -bounds, bounds) / _units(bounds))
 
     def decode(self, answer: Array) -> Array:
-        """Return the answer in the columns' own units."""
-        return np.asarray(answer * _units(np.array(self.bounds)))
+        """Return the answer in the columns' own units, within the bounds: noise may have carried it out of them."""
+        bounds = np.array(self.bounds)
+        return np.asarray(np.clip(answer * _units(bounds), -bounds, bounds))
 
     def sensitivity(self, n: int, relation: NeighboringRelation = REPLACE_ONE) -> float:
         """See `Query.sensitivity`."""

@@ -26,7 +26,7 @@ Answer = TypeVar("Answer")
 
 def release_sum(
     tables: Sequence[PrivateTable],
-    query: Query,
+    query: Query | Sequence[Query],
     mechanism: Mechanism[Answer],
     label: str,
     reservations: Sequence[Reservation],
@@ -38,9 +38,9 @@ def release_sum(
     ----------
     tables : sequence of PrivateTable
         Of the same columns in one order, relation and noise source, each with a reservation.
-    query : Query
+    query : Query or sequence of Query
         A mean over records: its answer on several tables is the sum of theirs, all divided by the public number of all
-        rows. Its sensitivity is that for this number.
+        rows. Its sensitivity is that for this number. Or one for each table, which differ in what is taken off its rows.
     mechanism : Mechanism
         Its noise is added once, to the sum.
     label : str
@@ -58,14 +58,19 @@ def release_sum(
     total = check_summable(tables)
     if len(reservations) != len(tables):
         raise checks.refuse("reservations", len(reservations), f"one for each of {len(tables)} tables")
-    query.check(tables[0].n_columns)
-    cost: Any = mechanism.event(query.sensitivity(total, tables[0].relation))
+    queries = list(query) if isinstance(query, Sequence) else [query] * len(tables)
+    for each in queries:
+        each.check(tables[0].n_columns)
+    cost: Any = mechanism.event(max(each.sensitivity(total, tables[0].relation) for each in queries))
     for table, reservation in zip(tables, reservations, strict=True):
         table._check_own(reservation)
         check_covered(NonPrivateDpEvent() if table.open else cost, reservation, label)
     for reservation in reservations:
         reservation.draw(label)
-    parts = (answer(query, table._rows_for(query, (*key, place)), total) for place, table in enumerate(tables))
+    parts = (
+        answer(each, table._rows_for(each, (*key, place)), total)
+        for place, (table, each) in enumerate(zip(tables, queries, strict=True))
+    )
     return mechanism.release(reduce(operator.add, parts), tables[0]._stream(*key))
 
 

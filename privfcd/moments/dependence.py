@@ -143,7 +143,9 @@ def _masked(term: NoiseTerm, keep: Array) -> NoiseTerm:
 def _unknown(moments: Moments, j: int, *, noisy: bool) -> LeftOut:
     name = moments.columns[j]
     if noisy:
-        return LeftOut(name, (), f"nothing is known of {name!r}: the noise in its second moment is as large as the moment")
+        return LeftOut(
+            name, (), f"nothing is known of {name!r}: the noise in its second moment is as large as the moment"
+        )
     about_mean = moments.mean is not None or moments.differences
     return LeftOut(name, (), f"{name!r} is {'constant' if about_mean else 'always 0'}")
 
@@ -163,7 +165,9 @@ def _dependent(moments: Moments, contrast: Array, sizes: Array, j: int, *, exact
     fixed = "constant" if moments.mean is not None or moments.differences else "0"
     if len(members) + 1 > _TERMS:
         listed = ", ".join(map(repr, members[:5]))
-        return LeftOut(name, members, f"{name!r} is a linear combination of {listed} and {len(members) - 5} more columns")
+        return LeftOut(
+            name, members, f"{name!r} is a linear combination of {listed} and {len(members) - 5} more columns"
+        )
     terms = ""
     for k in sorted(places, key=lambda k: (weights[k] < 0, k)):
         size = abs(weights[k])

@@ -52,7 +52,10 @@ MOST_ENCODED = 100
 FEW_ROUNDS = 3
 """Rounds are extended only from more than one: the first waits for what the run sets up."""
 
-STEADY = (FEW_ROUNDS, 10, 30)
+SHORT = 10
+"""A run of at most so many rounds is never cut off: what the clock decides differs from plan to plan."""
+
+STEADY = (FEW_ROUNDS, SHORT, 30)
 """Bytes are extended from the first so many rounds, the most that were seen: not from as many as the clock allowed."""
 
 MOST_CELLS = 10_000_000
@@ -242,7 +245,8 @@ class _Watch:
     def __call__(self, record: RoundRecord) -> None:
         self.marks.append((self.elapsed, record.bytes_exchanged))
         self.rounds = record.rounds
-        if self.elapsed > self._limit and FEW_ROUNDS <= record.number < record.rounds:
+        few = FEW_ROUNDS if record.rounds > SHORT else record.rounds
+        if self.elapsed > self._limit and few <= record.number < record.rounds:
             raise _Enough
 
     def extended(self) -> tuple[float, float]:
@@ -276,7 +280,7 @@ def _run(copy: Any, made: Sequence[Any], columns: int, rows: int, seconds: float
         whole, sent = watch.extended()
         return _Run(columns, rows, sent, whole, watch.elapsed, (len(watch.marks), watch.rounds))
     whole = watch.elapsed
-    least = watch.marks[min(FEW_ROUNDS, len(watch.marks)) - 1][0] if watch.marks else whole
+    least = watch.marks[FEW_ROUNDS - 1][0] if len(watch.marks) > SHORT else whole
     return _Run(columns, rows, float(copy.bytes_exchanged_), whole, least, None)
 
 
@@ -328,7 +332,7 @@ def synthetic(
 
     Rows follow a random sparse DAG, each party's as many as declared unless that is more than `MOST_CELLS` values; budgets,
     what was spent, names, relation, bounds and the kind of noise are those of the tables. Rows and noise are seeded, so that
-    the same plan says the same bytes again.
+    the same plan says the same bytes again, unless the clock cut off a run of many rounds or columns elsewhere.
     """
     names = tables[0].columns[:columns]
     sizes = [table.n_rows for table in tables]

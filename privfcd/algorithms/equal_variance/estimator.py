@@ -146,7 +146,7 @@ class EqualVarianceSearch(_MomentLearner):
         )
         self.equal_variances_ = equal_variance_test(Law.of(moments), found.structure, self.test_level, KURTOSIS)
         store_graph(self, found.weights, 0.0, moments.columns)
-        store_moment_notes(self, [moments])
+        store_moment_notes(self, [moments], self._release_rule)
         if self.equal_variances_.loud:
             self.notes_ = [*self.notes_, "Equal error variances could not be tested: the noise is too loud at this budget."]
         self.order_ = [moments.columns[k] for k in found.order]

@@ -136,7 +136,7 @@ class FedBNSL(_KeptMomentLearner):
         coordinator = FedBNSLCoordinator(settings, columns)
         records = coordinator.run(federation, on_round)
         store_graph(self, records[-1].weights, settings.threshold, columns)
-        store_moment_notes(self, known)
+        store_moment_notes(self, known, self._release_rule)
         alike = len({part.exact for part in known}) == 1  # of exact moments that stayed no relations are known
         assumed = variance_notes(pooled(known)) if alike else []
         self.notes_ = [*self.notes_, *assumed, *coordinator.notes]

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
@@ -11,15 +12,23 @@ from numpy.typing import NDArray
 from privfcd.algorithms.consensus import Duals, check_size, consensus_step
 from privfcd.algorithms.fed_sparse import messages
 from privfcd.algorithms.fed_sparse.constants import REFIT_PRUNE, default_clip, lifted
+from privfcd.algorithms.fed_sparse.losses import SQUARED
 from privfcd.algorithms.fed_sparse.refit import Refitted, refit
 from privfcd.algorithms.fed_sparse.run_noise import RunNoise, noise_notes, run_noise
 from privfcd.algorithms.fed_sparse.settings import Settings
 from privfcd.algorithms.rounds import RoundRecord, check_rows, ended_early, expect, still_there
+from privfcd.algorithms.scale_notes import MOSTLY_CUT, scale_differences
 from privfcd.algorithms.stability.late_rounds import LateRounds, late_rounds
 from privfcd.errors import ConvergenceFailure, PartyFailed
 from privfcd.federation.protocol import Federation, SparseMatrix
+from privfcd.markup import writable
 
 Array = NDArray[np.float64]
+
+UNTESTED = (
+    "This learner assumes equal error variances, which noisy rounds on rows cannot test: second moments can (release="
+    "'preconditioned', or moments that were released before)."
+)
 
 
 class FedSparseCoordinator:
@@ -38,6 +47,8 @@ class FedSparseCoordinator:
         The answer, after `run`.
     second_moments, second_moments_sd : ndarray of shape (d,) or None
         Of all rows, as the parties released them, and the noise in them; None where they released none.
+    cut : ndarray of bool, shape (d,), or None
+        Columns that may be larger than these say: their squares were mostly cut off.
     notes : list of str
         What noise took from the answer.
     late_rounds : LateRounds or None
@@ -53,6 +64,7 @@ class FedSparseCoordinator:
         self.notes: list[str] = []
         self.second_moments: Array | None = None
         self.second_moments_sd: Array | None = None
+        self.cut: NDArray[np.bool_] | None = None
 
     def offer(self, federation: Federation, *, required: bool = True) -> list[messages.Quote]:
         """Ask every party whether it can take part; nothing is charged anywhere."""
@@ -81,9 +93,12 @@ class FedSparseCoordinator:
         started = expect(federation, messages.Start(share), messages.Started)
         moments = None if settings.smoothness is None else np.array(settings.smoothness)
         quotes, names = self._left(federation, quotes, names)
+        looked: list[str] = []
         if share:
-            moments, self.second_moments_sd = _pooled_moments(started, quotes, len(self._columns))
-            self.second_moments = moments
+            said = _Sizes.of(started, quotes, self._columns)
+            moments, self.second_moments_sd = said.pooled
+            self.second_moments, self.cut = moments, said.cut
+            looked = said.notes(names)
         constants = self._constants(moments, private)
 
         def noise_of(quotes: list[messages.Quote]) -> RunNoise:  # a mean of fewer parties has more
@@ -149,8 +164,9 @@ class FedSparseCoordinator:
             self.weights = np.where(drowned, 0.0, self.weights)
             skipped = bool(settings.refit_share) and refitted is None and not early
             self.notes = noise_notes(noise, self._columns, int(drowned.sum()), skipped)
-        if early:
-            self.notes = [*self.notes, early]
+            if settings.loss == SQUARED:
+                self.notes.append(UNTESTED)
+        self.notes = [*looked, *self.notes, *([early] if early else [])]
         if private and moments is not None and records:
             self.late_rounds = late_rounds(
                 [record.weights for record in records],
@@ -202,13 +218,51 @@ def _local(updates: list[messages.LocalUpdate], names: tuple[str, ...], d: int) 
     return local
 
 
-def _pooled_moments(started: list[messages.Started], quotes: list[messages.Quote], d: int) -> tuple[Array, Array]:
-    """Return the second moments of all rows, and the standard deviation of the noise in them, each of shape (d,)."""
-    rows = np.array([quote.n_rows for quote in quotes], dtype=np.float64)
-    shares = rows / rows.sum()
-    moments = _stated([answer.second_moments for answer in started], d, "second moments")
-    noise = _stated([answer.noise_sd for answer in started], d, "noise of second moments")
-    return np.asarray(rows @ moments / rows.sum()), np.asarray(np.sqrt(shares**2 @ noise**2))
+@dataclass(frozen=True, eq=False)
+class _Sizes:
+    """What the parties' setups released of their columns' sizes.
+
+    Attributes
+    ----------
+    squares, noise : ndarray of shape (P, d)
+        Second moments, and the standard deviations of their noise.
+    rows : ndarray of shape (P,)
+    cut : ndarray of bool, shape (d,)
+        Columns whose squares were mostly cut off at some party: they may be larger than their second moments say.
+    columns : tuple of str
+    """
+
+    squares: Array
+    noise: Array
+    rows: Array
+    cut: NDArray[np.bool_]
+    columns: tuple[str, ...]
+
+    @classmethod
+    def of(cls, started: list[messages.Started], quotes: list[messages.Quote], columns: tuple[str, ...]) -> _Sizes:
+        """Return what the parties sent."""
+        d = len(columns)
+        squares = _stated([answer.second_moments for answer in started], d, "second moments")
+        noise = _stated([answer.noise_sd for answer in started], d, "noise of second moments")
+        uncut = tuple([np.finfo(float).max] * d)
+        most = _stated([uncut if answer.most is None else answer.most for answer in started], d, "bounds of squares")
+        rows = np.array([quote.n_rows for quote in quotes], dtype=np.float64)
+        return cls(squares, noise, rows, np.asarray((squares >= MOSTLY_CUT * most).any(axis=0)), columns)
+
+    @property
+    def pooled(self) -> tuple[Array, Array]:
+        """The second moments of all rows, and the standard deviation of the noise in them, each of shape (d,)."""
+        shares = self.rows / self.rows.sum()
+        return np.asarray(self.rows @ self.squares / self.rows.sum()), np.asarray(np.sqrt(shares**2 @ self.noise**2))
+
+    def notes(self, names: Sequence[str]) -> list[str]:
+        """Return notes on parties whose columns have other sizes than the others'."""
+        quoted = [repr(" ".join(writable(name).split())) for name in names]
+        return (
+            []
+            if len(names) < 2
+            else scale_differences(self.squares, self.noise, self.rows, quoted, self.columns, self.cut)
+        )
 
 
 def _stated(values: list[tuple[float, ...] | None], d: int, what: str) -> Array:

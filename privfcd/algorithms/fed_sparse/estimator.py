@@ -268,7 +268,7 @@ class FedSparseBNSL(Learner):
         self._learn_over(federation, settings, moments[0].columns, on_round)
         store_released(self, moments)
         early = list(self.notes_)
-        store_moment_notes(self, moments)
+        store_moment_notes(self, moments, rule)
         self.notes_ = [*self.notes_, *looked, *variance_notes(pooled(moments)), *early]
 
     def _learn_over(
@@ -283,7 +283,14 @@ class FedSparseBNSL(Learner):
         self.settings_ = dict(vars(settings))
         self.bytes_exchanged_ = federation.bytes_exchanged
         clipped = coordinator.late_rounds is not None and settings.clip is None  # a private run with the default clip
-        store_scale_notes(self, coordinator.second_moments, coordinator.second_moments_sd, columns, clipped=clipped)
+        store_scale_notes(
+            self,
+            coordinator.second_moments,
+            coordinator.second_moments_sd,
+            columns,
+            clipped=clipped,
+            cut=coordinator.cut,
+        )
         self.notes_ = [*self.notes_, *coordinator.notes]
         store_released(
             self, rounds=coordinator.late_rounds, otherwise=EXACT if records else "it ended in its first round"

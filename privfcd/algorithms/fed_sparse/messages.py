@@ -80,14 +80,18 @@ class Started:
         The released mean squares of the columns, if they are to be shared.
     noise_sd : tuple of float, optional
         Standard deviation of the noise in them.
+    most : tuple of float, optional
+        What the squares were cut off at; left out where they were not.
     """
 
     second_moments: tuple[float, ...] | None
     noise_sd: tuple[float, ...] | None
+    most: tuple[float, ...] | None = None
 
     def payload_bytes(self) -> int:
         """Return 8 bytes a number."""
-        return BYTES_A_FLOAT * sum(len(values) for values in (self.second_moments, self.noise_sd) if values is not None)
+        lists = (self.second_moments, self.noise_sd, self.most)
+        return BYTES_A_FLOAT * sum(len(values) for values in lists if values is not None)
 
 
 @dataclass(frozen=True)

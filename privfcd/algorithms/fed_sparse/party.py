@@ -167,7 +167,8 @@ class FedSparseParty:
         if not message.share_smoothness:
             return messages.Started(None, None)
         noise_sd = squares.decode(np.full(len(answer), scale))
-        return messages.Started(tuple(self._own.tolist()), tuple(noise_sd.tolist()))
+        most = None if math.inf in squares.bounds else squares.bounds
+        return messages.Started(tuple(self._own.tolist()), tuple(noise_sd.tolist()), most)
 
     def _configure(self, message: messages.Configure) -> Empty:
         settings, plan = self._agreed()

@@ -160,7 +160,7 @@ class NOTEARS(_MomentLearner):
                 raise
             early = [f"The optimisation ended after step {len(steps)}, with the weights of that step: {error}."]
         store_graph(self, steps[-1].weights, self.threshold, moments.columns)
-        store_moment_notes(self, [moments])
+        store_moment_notes(self, [moments], self._release_rule)
         self.notes_ = [*self.notes_, *variance_notes(moments), *early]
         self.history_ = [
             {

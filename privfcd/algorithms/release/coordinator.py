@@ -184,6 +184,8 @@ class ReleaseCoordinator:
     ) -> tuple[Array | None, float | None]:
         """Return bounds on |x_j|, and a norm that rows are clipped to, where something says so."""
         norm = self._settings.row_norm
+        if not any(quote.private for quote in quotes):
+            return None, norm  # exact moments are not clipped, whatever was declared
         declared = [quote.bounds for quote in quotes if quote.bounds is not None]
         if len(declared) == len(quotes):
             return np.max(declared, axis=0), norm
@@ -212,8 +214,11 @@ class ReleaseCoordinator:
         noise = [answer.noise_sd for answer in answers]
         own = max(noise) if self._settings.method != "preconditioned" else math.hypot(*(weights * noise))
         rule["mean noise sd"] = (own * units).tolist()
+        values = np.array([answer.values for answer in answers])
+        if self._settings.method != "preconditioned":  # whose variance of noise this would change
+            values = np.clip(values, -bounds / units, bounds / units)
         means = np.full((len(quotes), d), math.nan)
-        means[self._places] = np.array([answer.values for answer in answers]) * units
+        means[self._places] = values * units
         return means
 
     def _covariances(
@@ -232,14 +237,16 @@ class ReleaseCoordinator:
         elif norm is None:
             assert bounds is not None
             norm = max(rules.norm_of(bounds, off) for off in ([centre] if means is None else means[self._places]))
-        if math.isfinite(norm):
-            rule["row norm"] = norm
         ask = messages.AskMoments(COVARIANCE, norm, None, centre, own_mean=means is not None)
         answers = expect(federation, ask, messages.Matrix)
         public = None if centre is None else np.array(centre)
         here = self._here(federation, quotes)
         off = [public] * len(here) if means is None else list(means[self._places])
         d = len(self._columns)
+        if math.isfinite(norm):
+            traces = [float(np.trace(answer.dense(d, "a party"))) for answer in answers]
+            filled = float(rules.pooled_weights(here) @ traces) / norm**2
+            rule |= {"row norm": norm, "share of the row norm": filled}
         return tuple(
             Moments(
                 answer.dense(d, name),

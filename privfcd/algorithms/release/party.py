@@ -69,7 +69,7 @@ class ReleaseParty:
         self._settings: ReleaseSettings | None = None
         self._plans: list[TablePlan] | None = None
         self._releases = 0
-        self._own_mean: tuple[float, ...] | None = None
+        self._own_means: list[tuple[float, ...]] = []
         self._terms = Terms()
         self._failed = False
         self.reservations: list[Reservation] = []
@@ -124,10 +124,7 @@ class ReleaseParty:
                 histogram = OctaveHistogram(self._d, message.centre, message.differences)
                 return messages.Numbers(*self._numbers(histogram, message.label))
             case messages.AskMean():
-                mean = ClippedMean(message.bounds)
-                values, noise_sd = self._numbers(mean, MEAN)
-                self._own_mean = tuple(mean.decode(values).tolist())
-                return messages.Numbers(values, noise_sd)
+                return self._mean(ClippedMean(message.bounds))
             case messages.AskMoments():
                 return self._moments(message)
             case messages.AskOwn():
@@ -166,8 +163,23 @@ class ReleaseParty:
             self.reservations.append(table.ledger.reserve(plan.parts, run_label(RUN, table), delta=plan.delta))
         return Empty()
 
+    def _mean(self, mean: ClippedMean) -> messages.Numbers:
+        """Release the mean of all rows; of open tables each one's own, whose sum says no more than they do."""
+        if len(self._tables) == 1 or not all(table.open for table in self._tables):
+            values, noise_sd = self._numbers(mean, MEAN)
+            self._own_means = [tuple(mean.decode(values).tolist())]
+            return messages.Numbers(values, noise_sd)
+        self._releases += 1
+        found = []
+        for place, (table, reservation) in enumerate(zip(self._tables, self._paid(MEAN), strict=True)):
+            key = (self._index, self._releases, place)
+            found.append(table.release(mean, Gaussian(0.0), label=MEAN, reservation=reservation, key=key))
+        self._own_means = [tuple(mean.decode(values).tolist()) for values in found]
+        rows = np.array([table.n_rows for table in self._tables])
+        return messages.Numbers(rows @ np.array(found) / rows.sum(), 0.0)
+
     def _moments(self, message: messages.AskMoments) -> messages.Matrix:
-        query: Query
+        query: Query | list[SecondMoments]
         d = self._d
         linear = None
         if message.linear is not None:
@@ -175,15 +187,17 @@ class ReleaseParty:
             linear = message.linear.dense()
             rules.check_condition(linear, self.name)
         if message.own_mean:
-            if self._own_mean is None:
+            if not self._own_means:
                 raise PartyFailed(f"{self.name} was asked to take off its mean before it released one")
-            message = replace(message, centre=self._own_mean)
+            message = replace(message, centre=self._own_means[0])
         if all(table.open for table in self._tables) and linear is None:
             message = replace(message, row_norm=math.inf)
         if linear is None and message.differences:
             raise PartyFailed(f"{self.name} was asked for differences of records without a matrix to multiply them by")
         elif linear is None:
             query = SecondMoments(message.row_norm, message.centre)
+            if message.own_mean and len(self._own_means) > 1:
+                query = [SecondMoments(message.row_norm, mean) for mean in self._own_means]
         else:
             query = LinearMoments(linear, message.row_norm, message.centre, message.differences)
         answer, scale = self._release(query, AnalyticGaussian, message.label)
@@ -226,23 +240,26 @@ class ReleaseParty:
     def _numbers(self, query: Query, label: str) -> tuple[Array, float]:
         return self._release(query, Gaussian, label)
 
-    def _release(self, query: Query, kind: Maker, label: str) -> tuple[Any, float]:
-        """Do one release of the plan; return the answer and the scale of its noise."""
-        multiplier = self.plans[0].multipliers.get(label)
-        if multiplier is None or not self.reservations:
+    def _paid(self, label: str) -> list[Reservation]:
+        if label not in self.plans[0].multipliers or not self.reservations:
             raise PartyFailed(f"{self.name} was asked for {label!r} before it was charged for it")
+        return self.reservations
+
+    def _release(self, query: Query | list[SecondMoments], kind: Maker, label: str) -> tuple[Any, float]:
+        """Do one release of the plan; return the answer and the scale of its noise."""
+        reservations, multiplier = self._paid(label), self.plans[0].multipliers[label]
         n = sum(table.n_rows for table in self._tables)
         scale = 0.0
         if multiplier:
+            assert not isinstance(query, list)  # of open tables
             scale = multiplier * query.sensitivity(n, self._tables[0].relation) * (1 + 1e-14)
         mechanism: Mechanism[Any] = kind(scale)
         self._releases += 1
         key = (self._index, self._releases)
-        if len(self._tables) == 1:
-            table, reservation = self._tables[0], self.reservations[0]
-            answer = table.release(query, mechanism, label=label, reservation=reservation, key=key)
+        if len(self._tables) == 1 and not isinstance(query, list):
+            answer = self._tables[0].release(query, mechanism, label=label, reservation=reservations[0], key=key)
         else:
-            answer = release_sum(self._tables, query, mechanism, label, self.reservations, key)
+            answer = release_sum(self._tables, query, mechanism, label, reservations, key)
         return answer, scale
 
     def _agreed(self) -> ReleaseSettings:

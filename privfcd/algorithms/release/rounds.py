@@ -147,6 +147,8 @@ class Rounds:
         if unknown.any():
             self.rule["unknown"] = [self._columns[j] for j in np.flatnonzero(unknown)]
         mean = None if self._centre is None else np.array(self._centre)
+        # a column whose size was guessed may be cut to any size: noise as large as what was released says so to all readers
+        guessed = np.where(empty, np.sqrt(np.maximum(np.diag(pooled.matrix), 0.0)), 0.0)
         root = rules.root(pooled) if self._differences else None
         answers = []
         for weights, quote in zip(np.eye(len(self._quotes)), self._quotes, strict=True):
@@ -158,5 +160,7 @@ class Rounds:
                 matrix = matrix - np.diag(self._centre_noise**2)
                 common = math.sqrt(2 / float((self._weights**2).sum()))  # it is the same for all parties
                 noise += (NoiseTerm(common, np.diag(self._centre_noise)),)
+            if guessed.any() and noise:
+                noise += (NoiseTerm(1 / math.sqrt(float((self._weights**2).sum())), np.diag(guessed)),)
             answers.append(Moments(matrix, part.rows, part.columns, noise, mean, differences=self._differences))
         return tuple(answers)

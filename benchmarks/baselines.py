@@ -8,7 +8,7 @@ Causal Order in Additive Noise Models") sorts by how well each column is explain
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from statistics import fmean, stdev
 
 import click
@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from benchmarks.paper.experiments import PARTIES, ROWS
-from benchmarks.paper.output import SeedList
+from benchmarks.common import SeedList
 from privfcd.datasets.simulate import linear_gaussian
 from privfcd.graphs import compare
 
@@ -36,11 +36,11 @@ def by_r2(covariance: Array) -> NDArray[np.intp]:
     return np.argsort(1 - 1 / (np.diag(covariance) * np.diag(np.linalg.inv(covariance))), kind="stable")
 
 
-def sorted_regressions(covariance: Array, order: Sequence[int]) -> Array:
+def sorted_regressions(covariance: Array, order: NDArray[np.intp]) -> Array:
     """Return weights [i, j] of i -> j: each column regressed on all that come before it in the order."""
     weights = np.zeros_like(covariance)
     for place, j in enumerate(order):
-        earlier = np.asarray(order[:place], dtype=np.intp)
+        earlier = order[:place]
         weights[earlier, j] = np.linalg.solve(covariance[np.ix_(earlier, earlier)], covariance[earlier, j])
     return weights
 

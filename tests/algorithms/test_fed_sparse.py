@@ -98,11 +98,12 @@ def test_bytes_are_those_of_the_papers_rule(
         if isinstance(message, messages.Round):
             local += sum(int((answer.weights.dense() != 0).sum()) for answer in answers) * entry
         if isinstance(message, messages.Start):
-            setup += 8 * sum(len(answer.second_moments or ()) + len(answer.noise_sd or ()) for answer in answers)
+            for answer in answers:
+                setup += 8 * sum(len(said or ()) for said in (answer.second_moments, answer.noise_sd, answer.most))
         if isinstance(message, messages.Configure):
             setup += 8 * parties * (len(message.second_moments or ()) + (message.clip is not None))
     assert fitted.bytes_exchanged_ == local + sent + setup
-    assert setup == (0 if budget is None else 8 * (3 * 2 * d + 3 * (d + 1))) and local > 0 and sent > 0
+    assert setup == (0 if budget is None else 8 * (3 * 3 * d + 3 * (d + 1))) and local > 0 and sent > 0
     kinds = [type(message).__name__ for message, _ in wiretap]
     assert kinds == ["Offer", "Charge", "Start", "Configure", *["Round"] * rounds, "Finish"]
 

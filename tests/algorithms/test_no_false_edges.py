@@ -43,7 +43,8 @@ LEARNERS = {
 def tables(parts: list[Array], epsilon: float | None = None, seed: int = 0, names: Any = None) -> list[PrivateTable]:
     budget = None if epsilon is None else Budget(epsilon, 1e-6)
     return [
-        PrivateTable(part, names, name=f"p{k}", budget=budget, noise=SimulatedNoise(seed)) for k, part in enumerate(parts)
+        PrivateTable(part, names, name=f"p{k}", budget=budget, noise=SimulatedNoise(seed))
+        for k, part in enumerate(parts)
     ]
 
 

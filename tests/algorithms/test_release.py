@@ -84,7 +84,9 @@ def test_what_is_paid_for(tables: Tables, many: list[np.ndarray], arguments: dic
 
 
 def test_declared_bounds_need_no_histogram(tables: Tables) -> None:
-    release = release_moments(tables(budget=SMALL, bounds=[[3.0, 4.0, 12.0, 84.0]] * 3), method="covariance", center=False)
+    release = release_moments(
+        tables(budget=SMALL, bounds=[[3.0, 4.0, 12.0, 84.0]] * 3), method="covariance", center=False
+    )
     assert release.rule["row norm"] == pytest.approx(85.0)
     assert list(release.rule["shares of mu²"]) == [COVARIANCE]
 
@@ -123,7 +125,8 @@ def test_columns_are_aligned_by_name(tables: Tables, many: list[np.ndarray]) -> 
 
 def test_a_trusted_sum_needs_less_noise(tables: Tables, many: list[np.ndarray]) -> None:
     made = [
-        release_moments(tables(many, budget=SMALL, bounds=9.0), method="covariance", sum=sum, center=False) for sum in SUMS
+        release_moments(tables(many, budget=SMALL, bounds=9.0), method="covariance", sum=sum, center=False)
+        for sum in SUMS
     ]
     apart, together = (release.moments.noise_sd for release in made)
     assert apart is not None and together is not None

@@ -15,8 +15,8 @@ import click
 import numpy as np
 from numpy.typing import NDArray
 
-from benchmarks.paper.experiments import PARTIES, ROWS
 from benchmarks.common import SeedList
+from benchmarks.paper.experiments import PARTIES, ROWS
 from privfcd.datasets.simulate import linear_gaussian
 from privfcd.graphs import compare
 

@@ -28,7 +28,7 @@ from privfcd.algorithms.release import messages as release_messages
 from privfcd.algorithms.release.party import ReleaseParty
 from privfcd.algorithms.release.release import release_notes
 from privfcd.algorithms.results import store_released
-from privfcd.algorithms.rounds import check_rows, expect
+from privfcd.algorithms.rounds import check_rows, expect, still_there
 from privfcd.algorithms.scale_notes import party_notes, sizes_known
 from privfcd.algorithms.usable import left_out_notes, looked_at, usable
 from privfcd.data.private import PrivateTable
@@ -243,6 +243,7 @@ class _KeptMomentLearner(_ReleaseLearner):
         else:
             rule = self.released(federation, facts).rule
         kept = expect(federation, own.AskKept(), own.Kept)
+        names = tuple(federation.names)
         for name, answer in zip(federation.names, kept, strict=True):
             answer.check(columns, name)
         known, looked = self._looked(kept, columns, rule)
@@ -253,7 +254,7 @@ class _KeptMomentLearner(_ReleaseLearner):
         self.rule_: dict[str, Any] = {}
         self._release_rule = rule
         self.learn_over(federation, columns, known, on_round)
-        store_released(self, known)
+        store_released(self, [known[place] for place in still_there(federation, names)])
         self.rule_ = {**rule, **self.rule_}
         self.notes_ = [*release_notes(rule), *looked[1], *self.notes_]
         self.bytes_exchanged_ = federation.bytes_exchanged

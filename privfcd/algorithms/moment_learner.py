@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar
 
 from privfcd import checks
@@ -85,7 +85,7 @@ class _ReleaseLearner(Learner):
         settings = self.release_settings(facts)
         coordinator = ReleaseCoordinator(settings, self.released_columns(facts.columns), structure_whitening)
         outcome = released(coordinator, federation, facts)
-        return Outcome(outcome.parts, {"why": _why(self, settings), **outcome.rule})
+        return replace(outcome, rule={"why": _why(self, settings), **outcome.rule})
 
     def party(self, tables: Sequence[PrivateTable], index: int) -> StagedParty:
         """See `Learner.party`."""

@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 import privfcd as pf
-from privfcd.algorithms.release.gather import usable
 from privfcd.algorithms.scale_notes import scale_notes, sizes_known
+from privfcd.algorithms.usable import usable
 
 CITIES = ["city_A", "city_B", "city_C", "inc"]
 

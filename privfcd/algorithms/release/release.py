@@ -192,5 +192,6 @@ def released(coordinator: ReleaseCoordinator, federation: Federation, facts: Fac
     outcome = coordinator.run(federation, coordinator.offer(federation))
     for words in release_notes(outcome.rule):
         warn_when_paid(words, MomentsWarning)
-    parts = [replace(part, origins=party.origins) for part, party in zip(outcome.parts, facts.parties, strict=False)]
-    return Outcome(tuple(parts), outcome.rule)
+    placed = zip(outcome.parts, outcome.places, strict=False)  # no parts where they stay at the parties
+    parts = tuple(replace(part, origins=facts.parties[place].origins) for part, place in placed)
+    return replace(outcome, parts=parts)

@@ -29,16 +29,18 @@ from privfcd.algorithms.release.party import ReleaseParty
 from privfcd.algorithms.release.release import release_notes
 from privfcd.algorithms.release.settings import SUMS, ReleaseSettings
 from privfcd.algorithms.results import store_cpdag, store_released
+from privfcd.algorithms.rounds import expect
 from privfcd.algorithms.scores import effective_rows
-from privfcd.algorithms.usable import usable
+from privfcd.algorithms.usable import left_out_notes, usable
 from privfcd.data.encoding import CONSTANT, Contrasts
 from privfcd.data.private import PrivateTable
 from privfcd.errors import InvalidParameter, PartyFailed
 from privfcd.federation.local import LocalFederation
-from privfcd.federation.protocol import Federation, Message, Party
+from privfcd.federation.protocol import Empty, Federation, Message, Party
 from privfcd.graphs.cpdag import dag_to_cpdag
 from privfcd.graphs.pdag import Pdag, pdag_to_networkx
 from privfcd.moments import Moments, pooled
+from privfcd.moments.dependence import LeftOut, left_out, without
 
 COMBINE = ("auto", "vote", "sum")
 
@@ -234,7 +236,9 @@ class FedACD(_ReleaseLearner):
                 self._learn_from(outcome.parts, columns, outcome.rule)
             else:
                 store_released(self)
+                out = self._set_aside(federation, facts.columns) if self.levels is None else []
                 self._vote(federation, facts.columns, columns, self._settings(facts.columns), noisy=False)
+                self.notes_ = [*self.notes_, *left_out_notes(out)]
             self.notes_ = [*self.notes_, *release_notes(outcome.rule)]
         self.bytes_exchanged_ = federation.bytes_exchanged
 
@@ -280,6 +284,18 @@ class FedACD(_ReleaseLearner):
         kept = tuple(names) if own is None else own.columns(tuple(names))
         store_released(self, [aligned(part, kept) for part in voters])  # in the order that `levels` may be given in
         return 0 if len(voters) == 1 else federation.bytes_exchanged
+
+    def _set_aside(self, federation: Federation, columns: tuple[str, ...]) -> list[LeftOut]:
+        """Let the parties set aside the columns that others determine at all of them, and return these."""
+        answers = expect(federation, messages.AskDetermined(), messages.Determined)
+        for name, answer in zip(federation.names, answers, strict=True):
+            answer.check(columns, name)
+        said = [answer.determined for answer in answers if answer.speaks]
+        common = set.intersection(*({each.column for each in own} for own in said)) if said else set()
+        out = [each for each in said[0] if each.column in common] if said else []
+        if out:
+            expect(federation, messages.SetAside(tuple(each.column for each in out)), Empty)
+        return out
 
     def _vote(
         self,
@@ -363,6 +379,27 @@ class _Half(StagedParty):
             {release_messages: lambda: ReleaseParty(encoded, index), messages: lambda: self._votes(own[0])},
             learner.charging,
         )
+        self._aside: tuple[str, ...] = ()
+
+    def answer(self, message: Message) -> Message:
+        """See `Party.answer`; of exact continuous moments that it keeps it says which columns others determine."""
+        if isinstance(message, messages.AskDetermined | messages.SetAside):
+            kept = self._kept()
+            if kept is None or not kept.exact or self._encoding is not None or messages.__name__ in self.stages:
+                raise PartyFailed(f"{self.name} was not asked for {type(message).__name__} in turn")
+            if isinstance(message, messages.SetAside):
+                if not set(message.columns) <= set(kept.columns):
+                    raise PartyFailed(f"{self.name} was asked to set aside columns that it does not have")
+                self._aside = message.columns
+                return Empty()
+            speaks = kept.rows > len(kept.columns) + 1
+            return messages.Determined(speaks, left_out(kept) if speaks else ())
+        return super().answer(message)
+
+    def _kept(self) -> Moments | None:
+        """Return the moments that it keeps; None where there are none yet."""
+        released = self.stages.get(release_messages.__name__)
+        return released.kept if isinstance(released, ReleaseParty) else None
 
     def pays(self, message: Message) -> bool:
         """See `StagedParty.pays`: votes on moments that were paid for cost nothing more."""
@@ -371,13 +408,12 @@ class _Half(StagedParty):
 
     def _votes(self, table: PrivateTable) -> Party:
         """Return the half that votes: on moments where there are some, else on rows."""
-        released = self.stages.get(release_messages.__name__)
-        if released is None:
+        if release_messages.__name__ not in self.stages:
             return FedACDParty(table, self.name)
-        assert isinstance(released, ReleaseParty)
-        if released.kept is None:
+        kept = self._kept()
+        if kept is None:
             raise PartyFailed(f"{self.name} was asked to vote before it released its moments to itself")
-        return FedACDParty(aligned(released.kept, released.kept.columns), self.name)
+        return FedACDParty(aligned(without(kept, self._aside), kept.columns), self.name)
 
     def reports(self) -> list[PrivacyReport]:
         """See `privfcd.algorithms.opening.PayingParty.reports`."""

@@ -12,6 +12,7 @@ from privfcd.algorithms.fedacd.settings import Settings
 from privfcd.algorithms.fedacd.votes import KEEP, MASKED, MOST_SURE, REMOVE, TripleVotes, Votes
 from privfcd.errors import PartyFailed
 from privfcd.federation.protocol import Empty
+from privfcd.moments.dependence import LeftOut
 
 Edges = NDArray[np.bool_]
 
@@ -21,6 +22,43 @@ class Offer(Empty):
     """To the parties: what will be run, before anything is charged. Answered by `Empty`."""
 
     settings: Settings
+    columns: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class AskDetermined(Empty):
+    """To parties that keep exact moments: which columns do others determine? Answered by `Determined`."""
+
+
+@dataclass(frozen=True)
+class Determined:
+    """From a party: the columns that others determine by its own exact moments.
+
+    Attributes
+    ----------
+    speaks : bool
+        Whether it has more rows than columns: fewer rows determine some whatever the columns are.
+    determined : tuple of LeftOut
+    """
+
+    speaks: bool
+    determined: tuple[LeftOut, ...]
+
+    def check(self, columns: tuple[str, ...], sender: str) -> None:
+        """Raise PartyFailed unless this is of these columns, and can be printed."""
+        said = [each for each in self.determined if each.column not in columns or not each.relation.isprintable()]
+        if said or len(self.determined) > len(columns) or (self.determined and not self.speaks):
+            raise PartyFailed(f"{sender} named columns that are none of the run's, or in words that cannot be printed")
+
+    def payload_bytes(self) -> int:
+        """Return the size of the words."""
+        return 1 + sum(len((each.column + each.relation).encode()) for each in self.determined)
+
+
+@dataclass(frozen=True)
+class SetAside(Empty):
+    """To the parties: vote without relations of these columns, which no voter can use. Answered by `Empty`."""
+
     columns: tuple[str, ...]
 
 

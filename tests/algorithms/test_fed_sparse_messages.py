@@ -22,12 +22,17 @@ Model = Callable[..., FedSparseBNSL]
 PRIVATE = Budget(epsilon=100, delta=1e-5)
 
 
+def defaults(learner: FedSparseBNSL, made: list[PrivateTable]) -> Any:
+    """The settings that a run on these tables has."""
+    return learner.settings_for(learner.facts_of(made))
+
+
 def started(
     tables: Tables, model: Model, *, configured: bool = True, **changes: Any
 ) -> tuple[FedSparseParty, PrivateTable]:
     table = tables(budget=PRIVATE)[0]
     party = FedSparseParty(table, 0)
-    settings = model(**changes)._settings([table])
+    settings = defaults(model(**changes), [table])
     party.answer(messages.Offer(settings, table.columns))
     party.answer(messages.Charge())
     party.answer(messages.Start(True))
@@ -49,7 +54,7 @@ def test_a_party_refuses_messages_out_of_order_or_unknown(tables: Tables, model:
     ):
         with pytest.raises(PartyFailed):
             party.answer(message)
-    party.answer(messages.Offer(model()._settings([table]), table.columns))
+    party.answer(messages.Offer(defaults(model(), [table]), table.columns))
     for message in (messages.Start(True), messages.Configure(None, 1.0), messages.Round(1, nothing)):
         with pytest.raises(PartyFailed):
             party.answer(message)
@@ -147,7 +152,7 @@ def run_with_liar(tables: Tables, model: Model, kind: type, lie: Any, everyone: 
         Liar(table, index, kind, lie) if everyone or index == 1 else FedSparseParty(table, index)
         for index, table in enumerate(made)
     ]
-    coordinator = FedSparseCoordinator(model()._settings(made), made[0].columns)
+    coordinator = FedSparseCoordinator(defaults(model(), made), made[0].columns)
     federation = LocalFederation(parties)
     coordinator.run(federation, coordinator.offer(federation))
 
@@ -173,7 +178,7 @@ def test_an_offer_after_the_charge_does_not_buy_less_noise(tables: Tables, model
     party = FedSparseParty(table, 0)
 
     def offer(**changes: Any) -> None:
-        party.answer(messages.Offer(model(center=True, **changes)._settings([table]), table.columns))
+        party.answer(messages.Offer(defaults(model(center=True, **changes), [table]), table.columns))
 
     offer(noise_multiplier=0.5)
     offer(noise_multiplier=50.0)  # nothing is charged yet

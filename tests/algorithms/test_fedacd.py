@@ -473,12 +473,14 @@ def test_the_default_level_grows_as_rows_are_lost() -> None:
 
 def test_bytes_are_bits_of_pairs() -> None:
     one, two = math.ceil(15 / 8), math.ceil(30 / 8)
+    # after the votes a party says how many tests it made, two bytes a pair for each count; before, which columns it determines
+    counts = 2 * 30 + 1
     tables = tables_of(continuous(8, parties=3), tuple("abcdef"))
     paper = FedACD(variant="paper").fit(tables)
-    assert paper.bytes_exchanged_ == 3 * (len(paper.layers_) + 1) * (one + two)
+    assert paper.bytes_exchanged_ == 3 * ((len(paper.layers_) + 1) * (one + two) + counts)
     model = FedACD().fit(tables)
     triples = unshielded_triples(np.array(model.adjacency_matrix_ + model.adjacency_matrix_.T != 0))
-    assert triples and model.bytes_exchanged_ == 3 * ((len(model.layers_) + 1) * (one + two) + one + len(triples))
+    assert triples and model.bytes_exchanged_ == 3 * ((len(model.layers_) + 1) * (one + two) + one + len(triples) + counts)
 
 
 @pytest.mark.skipif("PRIVFCD_FEDACD_DATA" not in os.environ, reason="the authors' data may not be bundled")

@@ -86,7 +86,9 @@ def test_a_right_descent_passes_and_a_claim_too_small_is_refuted() -> None:
 
 
 def test_the_party_is_asked_by_a_curious_coordinator() -> None:
-    estimator = FedSparseBNSL(rounds=2, updates=3, clip=1.0, smoothness=(1e4, 1e4), noise_multiplier=1.0, step=1.0)
+    estimator = FedSparseBNSL(
+        rounds=2, updates=3, clip=1.0, smoothness=(1e4, 1e4), noise_multiplier=1.0, step=1.0, center=False
+    )
     table = PrivateTable(np.zeros((500, 2)), bounds=50.0, budget=Budget(rho=20.0))
     zero, one = replay_scores(estimator, [table], 80, seed=2)
     event = compose([(selection_event(1.0, 1.0), 6), (gaussian_event(1.0, 1.0), 6)])

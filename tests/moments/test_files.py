@@ -48,8 +48,8 @@ def test_what_is_written_is_read(tmp_path: Path) -> None:
 
 def test_the_privacy_report_comes_back_word_for_word(tmp_path: Path) -> None:
     tables = [
-        PrivateTable(ROWS, NAMES, name=name, budget=budget, noise=SimulatedNoise(1), bounds=3.0)
-        for name, budget in (("one", Budget(1, 1e-5)), ("two", Budget(rho=0.1)))
+        PrivateTable(rows, NAMES, name=name, budget=budget, noise=SimulatedNoise(1), bounds=3.0)
+        for rows, name, budget in ((ROWS, "one", Budget(1, 1e-5)), (ROWS / 2, "two", Budget(rho=0.1)))
     ]
     released = release_moments(tables, method="covariance")
     save_moments(tmp_path / "m.npz", released.parts, privacy_report=released.privacy_report, rule=released.rule)

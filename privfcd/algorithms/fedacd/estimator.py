@@ -219,8 +219,8 @@ class FedACD(_ReleaseLearner):
         facts = ask_facts(federation, self.opening(columns))
         self.moments_, self.rule_ = None, {}
         if self._on_rows(facts):
-            for name in ("row_norm", "epsilon", "delta", "center"):
-                if getattr(self, name) not in (None, False):
+            for name in ("row_norm", "epsilon", "delta", "center", "sum"):
+                if getattr(self, name) not in (None, False, "per-party"):
                     raise checks.refuse(
                         name, getattr(self, name), "left out for tables without a budget, which answer exactly"
                     )

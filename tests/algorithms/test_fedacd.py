@@ -473,7 +473,7 @@ def test_the_default_level_grows_as_rows_are_lost() -> None:
 
 def test_bytes_are_bits_of_pairs() -> None:
     one, two = math.ceil(15 / 8), math.ceil(30 / 8)
-    # after the votes a party says how many tests it made, two bytes a pair for each count; before, which columns it determines
+    # after the votes: how many tests were made, two bytes a pair for each count; before: which columns others determine
     counts = 2 * 30 + 1
     tables = tables_of(continuous(8, parties=3), tuple("abcdef"))
     paper = FedACD(variant="paper").fit(tables)

@@ -82,7 +82,7 @@ def test_mixed_data_is_refused_before_a_charge_and_before_a_row_is_read(arm: Cal
 
 
 def test_a_refusal_of_one_party_charges_none(arm: Callable[..., PrivateTable]) -> None:
-    tables = [*discrete_tables(1), *discrete_tables(1, name="poor", budget=Budget(epsilon=0.1, delta=1e-5))]
+    tables = [*discrete_tables(1), *discrete_tables(1, 900, name="poor", budget=Budget(epsilon=0.1, delta=1e-5))]
     for table in tables:
         arm(table)
     with pytest.raises(BudgetExceeded):

@@ -337,7 +337,7 @@ def test_parties_of_one_name_are_refused() -> None:
 
 
 def test_a_rho_that_was_spent_is_reported_for_one_declared_row() -> None:
-    table = private(gaussian(2, 1), budget=Budget(rho=1.0), relation=ADD_OR_REMOVE_ONE, declared_rows=1)
+    table = private(gaussian(2, 2)[:, :1], budget=Budget(rho=1.0), relation=ADD_OR_REMOVE_ONE, declared_rows=1)
     release_moments([table], method="covariance")
 
 

@@ -243,7 +243,7 @@ def test_names_are_cut_to_the_width(text: str, widest: float) -> None:
     short = shortened(text, 13.0, widest)
     assert text_width(short, 13.0) <= widest or short == "…"
     assert "\n" not in short or not text.split()
-    line = writable(" ".join(text.split()))  # characters that turn text around are shown as replaced
+    line = " ".join(writable(text).split())  # characters that turn text around are shown as replaced
     if line and text_width(line, 13.0) <= widest:
         assert short == line
 

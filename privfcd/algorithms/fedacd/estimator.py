@@ -126,6 +126,7 @@ class FedACD(_ReleaseLearner):
     """
 
     method = "fedacd"
+    least_columns = 1
     graph = "cpdag"
     weight = "The weight counts voters: how many of them had the edge, whichever its direction."
     weight_name = "Votes"

@@ -82,6 +82,7 @@ class NOTEARS(_MomentLearner):
     """
 
     method = "notears"
+    least_columns = 2
     graph = "dag"
     weight = SLOPE
     rests_on = EQUAL_VARIANCES

@@ -126,7 +126,7 @@ def test_a_header_is_bounded_before_it_is_parsed(item: bytes) -> None:
         with pytest.raises(MalformedMessage):
             codec.decode(struct.pack(">4sHI", b"PFCD", 1, len(cut)) + cut)
         assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 200_000
-        with pytest.raises(MalformedMessage, match="at most 4096"):
+        with pytest.raises(MalformedMessage, match="at most 16384"):
             ENVELOPES.decode(struct.pack(">4sHI", b"PFCD", 1, len(cut)) + cut)
 
 

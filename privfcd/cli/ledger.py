@@ -216,7 +216,9 @@ def _end_with(path: str, found: Verification, head: str | None, as_json: bool) -
 @ledger.command()
 @click.argument("file", type=click.Path(dir_okay=False))
 def export(file: str) -> None:
-    """Print the ledger as JSON lines: one about it, then one an entry. Without stored answers and row fingerprints.
+    """Print the ledger as JSON lines.
+
+    One about it, then one an entry; without stored answers and row fingerprints.
 
     \b
     Example:
@@ -252,7 +254,9 @@ def upgrade(file: str) -> None:
 @click.argument("file", type=click.Path(dir_okay=False))
 @option("--head", default=None, metavar="HEAD", help="A head that was kept elsewhere, as in a run's report.")
 def adopt(file: str, head: str | None) -> None:
-    """Take a ledger into use whose -head file is missing, as after it was copied alone.
+    """Use a ledger without its -head file.
+
+    As after it was copied alone.
 
     Without --head, nothing shows whether its newest entries were cut off. An old copy has forgotten what was spent since.
 
@@ -277,7 +281,7 @@ def adopt(file: str, head: str | None) -> None:
     "--head", default=None, metavar="HEAD", help="Head of the lost ledger's last entry, from its last run's report."
 )
 def restore(exported: IO[str], file: str, head: str | None) -> None:
-    """Make a ledger that was lost again, from an export.
+    """Make a lost ledger from an export.
 
     What was spent after the export is not known: all that was left then counts as spent. With --head, and if it is the
     export's last entry, nothing was spent after it, and what was left then is left now.

@@ -196,10 +196,10 @@ def most_vote_bytes(columns: int, parties: int, largest: int, variant: str) -> i
     layers = (min(largest + 1, columns - 1) + 1) * (-(-pairs // 8) + -(-2 * pairs // 8))
     layers += 4 * pairs  # how many tests of each pair were made, and how many could not say
     if variant != "stable":
-        return parties * layers
+        return parties * (layers + columns)
     # an unshielded triple has an edge and a gap at two of its variables; of b edges at one, b (d - 1 - b) pairs are such
     triples = columns * ((columns - 1) ** 2 // 4) // 2
-    return parties * (layers + -(-pairs // 8) + triples)
+    return parties * (layers + -(-pairs // 8) + triples + columns)  # the last: which columns others determine
 
 
 def _most_regret_bytes(model: PERI | IPERI, d: int, parties: int) -> tuple[int, int]:

@@ -247,7 +247,8 @@ def printed(graph: nx.DiGraph[str], capsys: pytest.CaptureFixture[str], kind: st
     from privfcd.cli.edges import print_graph
     from privfcd.reports.run import graph_edges
 
-    model = type(kind, (), {"causal_graph_": graph})()
+    name = "Votes" if kind == "FedACD" else "Weight"
+    model = type(kind, (), {"causal_graph_": graph, "weight_name": name})()
     edges = graph_edges(graph)
     row = {"frequency": 1.0, "low": None, "high": None, "noise_alone": None, **share}
     rows = [{"from": edge["from"], "to": edge["to"], **row} for edge in edges]

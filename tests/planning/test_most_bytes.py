@@ -122,7 +122,7 @@ def test_of_moments_too() -> None:
 
 @pytest.mark.parametrize("d", [40, 2000])
 def test_why_there_is_none_is_said(d: int) -> None:
-    nothing = pf.Moments(np.eye(d), 100, tuple(f"x{j}" for j in range(d)))
+    nothing = pf.Moments(np.eye(d), 3000, tuple(f"x{j}" for j in range(d)))
     plan = plan_run(pf.IPERI(), [nothing, nothing], rehearse=False)
     assert plan.most_bytes is None and f"of which there are {d} x 2^{d - 1}" in plan.notes[-1]
     text = " ".join(str(plan).split())

@@ -171,7 +171,7 @@ def verify(file: str, head: str | None, as_json: bool) -> None:
 @option("--head", default=None, metavar="HEAD", help="A head that was kept elsewhere, as in a run's report.")
 @json_option
 def verify_export(file: IO[str], head: str | None, as_json: bool) -> None:
-    """Recompute chain and balances of an export, without the ledger. Exit code 1: something is wrong.
+    """Recompute chain and balances of an export. Exit code 1: something is wrong. The ledger itself is not needed.
 
     FILE may be - for standard input.
 

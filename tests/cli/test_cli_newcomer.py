@@ -248,7 +248,8 @@ def printed(graph: nx.DiGraph[str], capsys: pytest.CaptureFixture[str], kind: st
     from privfcd.reports.run import graph_edges
 
     name = "Votes" if kind == "FedACD" else "Weight"
-    model = type(kind, (), {"causal_graph_": graph, "weight_name": name})()
+    by_votes = {"orientation_": None} if kind == "FedACD" else {}  # by the paper's rules: a DAG of votes
+    model = type(kind, (), {"causal_graph_": graph, "weight_name": name, **by_votes})()
     edges = graph_edges(graph)
     row = {"frequency": 1.0, "low": None, "high": None, "noise_alone": None, **share}
     rows = [{"from": edge["from"], "to": edge["to"], **row} for edge in edges]

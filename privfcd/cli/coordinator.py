@@ -32,7 +32,9 @@ def coordinator() -> None:
 @option("--host", default="127.0.0.1", show_default=True, metavar="NAME",
               help="The SuperLink's name or IP address, as parties reach it.")  # fmt: skip
 def keys(folder: str, host: str) -> None:
-    """Make the coordinator's own keys: an authority's and a server's certificate, and the coordinator's secret.
+    """Make the coordinator's own keys.
+
+    An authority's and a server's certificate, and the coordinator's secret.
 
     Parties get ca.pem; the rest stays here. No party's key is among them: each party makes its own (`privfcd party keygen`).
 
@@ -61,7 +63,9 @@ def keys(folder: str, host: str) -> None:
 @option("--root-certificates", type=click.Path(dir_okay=False), default=None, metavar="FILE",
               help="Who signed the SuperLink's certificate (PEM).")  # fmt: skip
 def register(name: str, public_key: str, superlink: str, root_certificates: str | None) -> None:
-    """Register a party's public key with the SuperLink under the party's name in the study.
+    """Register a party's public key.
+
+    With the SuperLink, under the party's name in the study.
 
     The coordinator believes the nodes that are registered under its parties' names, and no others: get the key from
     the party itself, over a way that nobody else can write to.

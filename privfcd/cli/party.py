@@ -38,7 +38,7 @@ def party() -> None:
 @party.command()
 @click.argument("key", type=click.Path(dir_okay=False))
 def keygen(key: str) -> None:
-    """Make this party's private key, and beside it the public half, KEY.pub.
+    """Make this party's key pair. KEY is the private half, KEY.pub the public one.
 
     The private key says who this party is. It stays on this machine, where its owner alone can read it; the public half goes
     to the coordinator, who registers it.

@@ -82,8 +82,8 @@ class Rows:
         return np.outer(signs, row)
 
     def values(self, column: int, now: float) -> list[float]:
-        """What one coordinate is tried at: zero, ends of the box and far out, and one near its value `now`."""
+        """What one coordinate is tried at: zero, ends of the box and far out, and two near its value `now`."""
         ends = [float(self._low[column]), float(self._high[column])]
-        step = (ends[1] - ends[0]) * float(np.exp(self.rng.uniform(-7, 0))) * (-1.0, 1.0)[int(self.rng.integers(2))]
-        near = min(max(now, ends[0]), ends[1]) + step
-        return [0.0, *(end * factor for end in ends for factor in self._factors), near]
+        steps = (ends[1] - ends[0]) * np.exp(self.rng.uniform(-7, 0, size=2)) * self.rng.permutation([-1.0, 1.0])
+        near = (min(max(now, ends[0]), ends[1]) + steps).tolist()
+        return [0.0, *(end * factor for end in ends for factor in self._factors), *near]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterable, Sequence
 from statistics import fmean, stdev
 from typing import Any, TypeVar
@@ -45,10 +46,14 @@ def run_parallel(work: Callable[[Item], Outcome], items: Sequence[Item], jobs: i
 
 
 def spread(values: Iterable[float], digits: int = 2) -> str:
-    """Return "mean ± sd"."""
-    numbers = list(values)
-    deviation = stdev(numbers) if len(numbers) > 1 else 0.0
-    return f"{fmean(numbers):.{digits}f} ± {deviation:.{digits}f}"
+    """Return "mean ± sd"; of values that are not all known (NaN) those that are and how many, or "-"."""
+    given = list(values)
+    known = [value for value in given if not math.isnan(value)]
+    if not known:
+        return "-"
+    deviation = stdev(known) if len(known) > 1 else 0.0
+    counted = "" if len(known) == len(given) else f" ({len(known)} of {len(given)})"
+    return f"{fmean(known):.{digits}f} ± {deviation:.{digits}f}{counted}"
 
 
 def cores() -> int:

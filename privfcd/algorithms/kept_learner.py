@@ -18,12 +18,11 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from privfcd.accounting.privacy_report import PrivacyReport
 from privfcd.algorithms import kept_messages as own
 from privfcd.algorithms.learner import OnRound
 from privfcd.algorithms.moment_learner import _ReleaseLearner
 from privfcd.algorithms.opening import Facts, StagedParty, ask_facts
-from privfcd.algorithms.own_rounds import OwnMoments, planned_rounds, released
+from privfcd.algorithms.own_rounds import OwnRoundsParty
 from privfcd.algorithms.release import messages as release_messages
 from privfcd.algorithms.release.party import ReleaseParty
 from privfcd.algorithms.release.release import release_notes
@@ -32,84 +31,13 @@ from privfcd.algorithms.rounds import check_rows, expect, still_there
 from privfcd.algorithms.scale_notes import party_notes, sizes_known
 from privfcd.algorithms.usable import left_out_notes, looked_at, usable
 from privfcd.data.private import PrivateTable
-from privfcd.errors import BudgetExceeded, PartyFailed
+from privfcd.errors import PartyFailed
 from privfcd.federation.local import LocalFederation
 from privfcd.federation.protocol import Empty, Federation, Message, Party
-from privfcd.federation.terms import Terms
-from privfcd.moments import Moments
+from privfcd.moments import Moments, pooled
 from privfcd.moments.dependence import LeftOut, left_out, without
 
 Array = NDArray[np.float64]
-
-
-class OwnRoundsParty:
-    """A party's half that releases moments to itself, by rounds that look at its own table only.
-
-    Parameters
-    ----------
-    table : PrivateTable
-    index : int
-        The party's number in the federation.
-    """
-
-    def __init__(self, table: PrivateTable, index: int) -> None:
-        self._table = table
-        self._index = index
-        self._planned: list[Any] = []
-        self._terms = Terms()
-        self._charged = False
-        self._made: OwnMoments | None = None
-
-    @property
-    def name(self) -> str:
-        """See `Party.name`."""
-        return self._table.name
-
-    @property
-    def kept(self) -> Moments | None:
-        """The moments, once there are any."""
-        return None if self._made is None else self._made.parts[0]
-
-    @property
-    def rule(self) -> dict[str, Any]:
-        """What was chosen, and from what."""
-        return {} if self._made is None else self._made.rule
-
-    def reports(self) -> list[PrivacyReport]:
-        """See `privfcd.algorithms.opening.PayingParty.reports`."""
-        return [] if self._made is None else self._made.reports
-
-    def answer(self, message: Message) -> Message:
-        """See `Party.answer`."""
-        match message:
-            case own.Offer():
-                return self._terms.consider(self.name, message, self._consider)
-            case own.Charge() if self._planned:
-                self._terms.settle(self.name)
-                for run in self._planned:
-                    run.coordinator.charge(run.alone)
-                self._charged = True
-            case own.Release() if self._charged:
-                self._made = released(self._planned)
-                self._charged = False
-            case _:
-                raise PartyFailed(f"{self.name} was not asked for {type(message).__name__} in turn")
-        return Empty()
-
-    def _consider(self, offer: own.Offer) -> own.Planned:
-        self._planned = []
-        try:
-            self._planned = planned_rounds(
-                [self._table.reordered(offer.columns)],
-                epsilon=offer.epsilon,
-                delta=offer.delta,
-                center=offer.center,
-                first=self._index,
-            )
-        except BudgetExceeded:
-            if offer.required:
-                raise
-        return own.Planned(bool(self._planned))
 
 
 class KeptParty(StagedParty):
@@ -152,6 +80,12 @@ class KeptParty(StagedParty):
                 return found
         raise PartyFailed(f"{self.name} was asked to learn before it released its moments to itself")
 
+    @property
+    def _unknown(self) -> tuple[str, ...]:
+        """The columns of which rounds of its own say nothing."""
+        rounds = self.stages.get(own.__name__)
+        return rounds.unknown if isinstance(rounds, OwnRoundsParty) else ()
+
     def answer(self, message: Message) -> Message:
         """See `Party.answer`."""
         match message:
@@ -160,7 +94,7 @@ class KeptParty(StagedParty):
                 noisy = moments if moments.protected else None
                 exact_enough = noisy is None and moments.rows > len(moments.columns) + 1
                 determined = left_out(moments) if exact_enough else ()
-                return own.Kept(noisy, np.diag(moments.matrix).copy(), moments.rows, determined)
+                return own.Kept(noisy, np.diag(moments.matrix).copy(), moments.rows, determined, self._unknown)
             case own.SetAside() if self._second not in self.stages:
                 self._aside = message.columns
                 return Empty()
@@ -246,6 +180,8 @@ class _KeptMomentLearner(_ReleaseLearner):
         names = tuple(federation.names)
         for name, answer in zip(federation.names, kept, strict=True):
             answer.check(columns, name)
+        if rounds:
+            rule["unknown"] = [column for column in columns if any(column in each.unknown for each in kept)]
         known, looked = self._looked(kept, columns, rule)
         aside = tuple(each.column for each in looked[0])
         if aside:
@@ -272,6 +208,8 @@ class _KeptMomentLearner(_ReleaseLearner):
         speaking = [each.determined for each in kept if each.moments is None and each.rows > len(columns) + 1]
         names = set.intersection(*({out.column for out in each} for each in speaking)) if speaking else set()
         out = [each for each in speaking[0] if each.column in names] if speaking else []
+        sizes = [Moments(part.matrix, part.rows, columns, part.noise) for part in known]  # whatever they are about
+        out += [each for each in left_out(pooled(sizes)) if each.unknown and each.column not in names]
         notes = left_out_notes(out)
         if self.differ and sizes_known(rule):
             notes += party_notes(known, rule.get("mean noise sd"), [each.column for each in out])

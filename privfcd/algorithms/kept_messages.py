@@ -67,12 +67,15 @@ class Kept:
     rows : int
     determined : tuple of LeftOut
         Of exact moments of more rows than columns: those that others determine.
+    unknown : tuple of str
+        Of noisy ones, from rounds of its own: columns of which the release says nothing.
     """
 
     moments: Moments | None
     squares: Array
     rows: int
     determined: tuple[LeftOut, ...]
+    unknown: tuple[str, ...] = ()
 
     def check(self, columns: tuple[str, ...], sender: str) -> None:
         """Raise PartyFailed unless this is of these columns, and says no more than can be printed."""
@@ -80,7 +83,7 @@ class Kept:
         fits = self.squares.shape == (len(columns),) and bool(np.isfinite(self.squares).all()) and self.rows >= 1
         fits = fits and (moments is None or (moments.columns == columns and moments.rows == self.rows))
         said = [each for each in self.determined if each.column not in columns or not each.relation.isprintable()]
-        if not fits or said or len(self.determined) > len(columns):
+        if not fits or said or len(self.determined) > len(columns) or not set(self.unknown) <= set(columns):
             raise PartyFailed(f"{sender} sent moments of other columns or rows, or none that can be")
 
     def payload_bytes(self) -> int:

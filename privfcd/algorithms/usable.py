@@ -38,8 +38,7 @@ def looked_at(
     parts: Sequence[Moments], rule: Mapping[str, Any], *, differ: bool
 ) -> tuple[tuple[LeftOut, ...], list[str]]:
     """Return the columns that no learner should use, and the notes of `usable`."""
-    together, d = pooled(parts), len(parts[0].columns)
-    out = left_out(together) if together.rows > d + 1 else ()
+    out = left_out(pooled(parts))
     notes = left_out_notes(out)
     if differ and sizes_known(rule):
         notes += party_notes(parts, rule.get("mean noise sd"), [each.column for each in out])
@@ -50,12 +49,24 @@ def left_out_notes(out: Sequence[LeftOut]) -> list[str]:
     """Return in words which columns were left out, and why."""
     if not out:
         return []
-    said = "; ".join(each.relation for each in out[:_LISTED])
-    more = f"; and {len(out) - _LISTED} more" if len(out) > _LISTED else ""
-    names = ", ".join(repr(each.column) for each in out)
     many = len(out) > 1
-    return [
-        f"{len(out)} column{'s were' if many else ' was'} left out of the learning: {names}. {said}{more}. Other columns "
-        f"determine {'these' if many else 'it'}, or nothing is known of {'them' if many else 'it'}, so that no edge from or "
-        "into it can be found. Leave out another column of the set if you want to see this one."
-    ]
+    said = (
+        f"{len(out)} column{'s were' if many else ' was'} left out of the learning: {_listed(out)}. No edge from or into "
+        f"{'them' if many else 'it'} can be found."
+    )
+    related = [each for each in out if not each.unknown]
+    if related:
+        relations = "; ".join(each.relation for each in related[:_LISTED])
+        more = f"; and {len(related) - _LISTED} more" if len(related) > _LISTED else ""
+        said += f" Other columns determine what is constant: {relations}{more}. Leave out another one of these to keep it."
+    unknown = [each for each in out if each.unknown]
+    if unknown:
+        said += (
+            f" Nothing is known of {_listed(unknown)}: the noise in a second moment is as large as the moment. A larger "
+            "budget would tell."
+        )
+    return [said]
+
+
+def _listed(out: Sequence[LeftOut]) -> str:
+    return ", ".join(repr(each.column) for each in out)

@@ -46,11 +46,14 @@ class LeftOut:
         The other columns of its set; empty for a constant column, or one of which nothing is known.
     relation : str
         In words.
+    unknown : bool
+        Whether it is left out because nothing is known of it.
     """
 
     column: str
     members: tuple[str, ...]
     relation: str
+    unknown: bool = False
 
 
 def left_out(moments: Moments) -> tuple[LeftOut, ...]:
@@ -59,7 +62,8 @@ def left_out(moments: Moments) -> tuple[LeftOut, ...]:
     Parameters
     ----------
     moments : Moments
-        Of more rows than columns; what fewer rows determine is their number, not the columns.
+        Dependence is looked for in those of more than d + 1 rows only: what fewer rows determine is their number, not the
+        columns.
 
     Returns
     -------
@@ -67,6 +71,7 @@ def left_out(moments: Moments) -> tuple[LeftOut, ...]:
         Empty where there are none.
     """
     d = len(moments.columns)
+    enough = moments.rows > d + 1
     own = np.diag(moments.matrix)
     noise = np.zeros(d) if moments.noise_sd is None else np.diag(moments.noise_sd)
     level = np.zeros(d) if moments.mean is None else moments.mean
@@ -81,6 +86,8 @@ def left_out(moments: Moments) -> tuple[LeftOut, ...]:
     for j in range(d):
         if not known[j]:
             found.append(_unknown(moments, j, noisy=noise[j] > 0))
+            continue
+        if not enough:
             continue
         w = np.zeros(d)
         w[j] = 1.0
@@ -144,7 +151,7 @@ def _unknown(moments: Moments, j: int, *, noisy: bool) -> LeftOut:
     name = moments.columns[j]
     if noisy:
         return LeftOut(
-            name, (), f"nothing is known of {name!r}: the noise in its second moment is as large as the moment"
+            name, (), f"nothing is known of {name!r}: the noise in its second moment is as large as the moment", True
         )
     about_mean = moments.mean is not None or moments.differences
     return LeftOut(name, (), f"{name!r} is {'constant' if about_mean else 'always 0'}")

@@ -131,7 +131,7 @@ def most_sparse_bytes(columns: int, parties: int, rounds: int, updates: int, *, 
     if refit:
         kept = min(parties * updates * rounds, every // 2)  # of two opposite entries an acyclic W has one at most
         whole += REFIT_STEPS * kept * (entry + BYTES_A_FLOAT)
-    whole += BYTES_A_FLOAT * (3 * columns + 1)  # second moments there and back, their noise, and the clip
+    whole += BYTES_A_FLOAT * (4 * columns + 1)  # second moments there and back, their noise, what cut them off, and the clip
     return parties * whole
 
 

@@ -165,7 +165,7 @@ def test_columns_of_very_different_sizes_are_noted(method: str, budget: pf.Budge
     assert "'b' has values of about" in note and "comparable units" in note
     assert len(fitted.privacy_report_) == 2, "nothing more is charged for it"
     fitted.fit(tables(budget))
-    assert list(fitted.notes_) == []
+    assert not [note for note in fitted.notes_ if "values of about" in note or "comparable units" in note]
 
 
 @pytest.mark.parametrize("method", ["pc", "ges", "peri", "fedacd"])

@@ -8,9 +8,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from privfcd.algorithms.constraint.fisher_z import CAUTION
-from privfcd.moments import Moments
-
 _NAMED = 10
 
 LOUD = (
@@ -77,43 +74,3 @@ def untested_notes(untested: Sequence[tuple[str, str]], edges: int, doubtful: in
             f"{'for the same reason' if untested else reason}."
         )
     return said
-
-
-def loud_notes(parts: Sequence[Moments], adjacency: NDArray[Any], columns: Sequence[str]) -> list[str]:
-    """Return in a sentence that edges join columns that drown in noise; nothing where none do.
-
-    For learners that score instead of testing: a column whose second moment, of all parties' rows together, is not above
-    `CAUTION` standard deviations of its noise could not be tested either.
-
-    Parameters
-    ----------
-    parts : sequence of Moments
-        What was learnt from, of the same columns.
-    adjacency : ndarray of shape (d, d)
-        The result; not 0 where there is an edge.
-    columns : sequence of d str
-        In the order of `adjacency`.
-    """
-    noisy = [part for part in parts if part.noise_sd is not None]
-    if not noisy:
-        return []
-    rows = sum(part.rows for part in parts)
-    squares, variances = np.zeros(len(columns)), np.zeros(len(columns))
-    for part in parts:
-        order = [part.columns.index(column) for column in columns]
-        squares += part.rows / rows * part.matrix.diagonal()[order]
-        if part.noise_sd is not None:
-            variances += (part.rows / rows * part.noise_sd.diagonal()[order]) ** 2
-    loud = squares <= CAUTION * np.sqrt(variances)
-    joined = np.triu((adjacency != 0) | (adjacency != 0).T, 1)
-    touched = joined & (loud[:, None] | loud[None, :])
-    if not touched.any():
-        return []
-    ends = touched.any(axis=0) | touched.any(axis=1)
-    names = [str(column) for column, told in zip(columns, loud & ends, strict=True) if told]
-    shown = ", ".join(names[:_NAMED]) + (f" and {len(names) - _NAMED} more" if len(names) > _NAMED else "")
-    return [
-        f"{int(touched.sum())} of {int(joined.sum())} edges join columns of which nothing is known beside the noise "
-        f"({shown}): their second moments are not above {CAUTION:g} standard deviations of it. Nothing speaks for these "
-        "edges, however often they are found again."
-    ]

@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from privfcd import checks
-from privfcd.algorithms.constraint.untested import loud_notes
 from privfcd.algorithms.ges.search import SearchResult, greedy_search
 from privfcd.algorithms.learner import LINEAR_GAUSSIAN
 from privfcd.algorithms.moment_learner import _MomentLearner
@@ -82,5 +81,4 @@ class GES(_MomentLearner):
         score = GaussianBIC(moments, self.penalty)
         self.search_ = greedy_search(score, turning=self.turning, most_parents=self.most_parents)
         store_cpdag(self, self.search_.cpdag, moments.columns)
-        self.notes_ = loud_notes([moments], self.cpdag_.matrix(), moments.columns)
         self.rule_ = {"effective rows": score.rows}

@@ -12,7 +12,6 @@ from numpy.typing import ArrayLike
 
 from privfcd import checks
 from privfcd.algorithms import kept_messages as own
-from privfcd.algorithms.constraint.untested import loud_notes
 from privfcd.algorithms.inputs import checked_tables, moments_given
 from privfcd.algorithms.kept_learner import _KeptMomentLearner
 from privfcd.algorithms.learner import OnRound, settings_of
@@ -163,7 +162,6 @@ class _RegretLearner(_KeptMomentLearner):
                 f"{outcome.unfinished}; plan more with most_regrets, or release the moments once (privacy='moments')"
             )
             warn_when_paid(self.notes_[0], UnfinishedWarning)
-        self.notes_ += loud_notes(known, self.adjacency_matrix_, columns)
 
     def _fit_by_regrets(self, source: Any) -> Self:
         """Pay for each regret, in this process; see `privfcd.algorithms.peri.private_regrets`."""

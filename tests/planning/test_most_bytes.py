@@ -92,7 +92,8 @@ def test_votes_reach_their_bound() -> None:
     x = np.random.default_rng(1).normal(size=(2, 5000, 1)) + np.random.default_rng(2).normal(size=(2, 5000, 4)) / 2
     tables = [pf.PrivateTable(each, name=f"p{k}") for k, each in enumerate(x)]
     sent, most = held(pf.FedACD(largest=3, variant="paper"), tables)
-    assert sent == most == most_vote_bytes(4, 2, 3, "paper") == 2 * (4 * (1 + 2) + 4 * 6)
+    assert most == most_vote_bytes(4, 2, 3, "paper") == 2 * (4 * (1 + 2) + 4 * 6 + 4)
+    assert sent == most - 2 * 3, "of four columns that others may determine each party says that there are none, in a byte"
 
 
 @pytest.mark.parametrize("d", range(1, 6))

@@ -19,10 +19,10 @@ from privfcd.moments.octaves import largest_noise, mostly_zeros, upper_bounds
 
 Array = NDArray[np.float64]
 
-HISTOGRAM_NOISE = 0.025
+HISTOGRAM_NOISE = 0.0125
 """Noise in each share of a histogram, pooled over the parties, below which more of the budget buys little."""
 
-HISTOGRAM_SHARES = (0.01, 0.08)
+HISTOGRAM_SHARES = (0.02, 0.08)
 """Least and largest share of mu² for a histogram, while scales can be found with the largest."""
 
 MOST_HISTOGRAM = 0.25

@@ -11,7 +11,7 @@ import time
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from statistics import fmean, stdev
+from statistics import fmean
 from typing import Any
 
 import click
@@ -362,8 +362,8 @@ def draw(path: Path, runs: Sequence[Run]) -> None:
                 axis.axhline(
                     fmean(points.pop(math.inf)), linestyle="--", color="black", linewidth=1, label="no privacy"
                 )
-            means = np.array([fmean(values) for values in points.values()])
-            sds = np.array([stdev(values) if len(values) > 1 else 0.0 for values in points.values()])
+            means = np.array([np.mean(values) for values in points.values()])  # NaN where a value has no meaning
+            sds = np.array([np.std(values, ddof=1) if len(values) > 1 else 0.0 for values in points.values()])
             (drawn,) = axis.plot(list(points), means, marker="o", markersize=3, label=method)
             axis.fill_between(list(points), means - sds, means + sds, color=drawn.get_color(), alpha=0.15)
         axis.set_xscale("log")

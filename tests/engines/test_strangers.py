@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -12,7 +13,7 @@ import pytest
 from privfcd.engines.flower import grid
 from privfcd.engines.flower.connection import SuperLink
 from privfcd.engines.flower.grid import FlowerTransport
-from privfcd.federation.envelope import HELLO
+from privfcd.federation.envelope import HELLO, greeting
 
 PARTIES = ("north", "south")
 
@@ -39,7 +40,7 @@ class Nodes:
     def answers(self, bodies: Mapping[int, bytes], timeout: float) -> dict[int, bytes]:
         self.asked += list(bodies)
         said = {node.node_id: node.says.encode() for node in self.nodes}
-        return {number: HELLO + said[number] for number, body in bodies.items() if body == HELLO + b"digest"}
+        return {number: HELLO + said[number] for number, body in bodies.items() if body == greeting("digest", {})}
 
 
 Meet = Callable[..., tuple[FlowerTransport, Nodes, Mapping[str, str], list[str]]]
@@ -59,7 +60,7 @@ def meet(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Meet:
         there = Nodes(list(nodes))
         transport._grid = there  # type: ignore[attr-defined]
         monkeypatch.setattr(transport, "_ask", there.answers)
-        return transport, there, transport.find("digest", PARTIES, 0.0), lines
+        return transport, there, transport.find(SimpleNamespace(digest="digest", keys={}), PARTIES, 0.0), lines
 
     return found
 
@@ -71,7 +72,7 @@ def test_a_node_without_a_registered_name_is_no_party_whatever_it_says(meet: Mee
     assert there.asked == [1], "strangers are not even told which study it is"
     assert len(lines) == 2 and lines[1].startswith("nodes without a registered name, which are not believed: 2.")
     assert "--enable-supernode-auth" in lines[1]
-    transport.find("digest", ["south"], 0.0)
+    transport.find(SimpleNamespace(digest="digest", keys={}), ["south"], 0.0)
     assert len(lines) == 2
 
 

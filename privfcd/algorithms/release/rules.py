@@ -39,7 +39,7 @@ LOUD = 0.05
 paper's data (d = 20, seeds 1000-1011) the order search then has SHD 5.0 and not 9.5 at epsilon 0.1 (noise 0.066), and at
 epsilon 0.25 (noise 0.026) 0.1 with the wide norm and not 1.7."""
 
-FEW = 2.0
+FEW = 4.0
 """Columns that are not 0 in less than this share of the rows, divided by d, are made smaller than the others: else their few
 rows would be the ones that are clipped."""
 

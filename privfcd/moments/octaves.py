@@ -105,9 +105,8 @@ def nonzero_shares(shares: Array, noise_sd: float) -> Array:
 def mostly_zeros(shares: Array, noise_sd: float) -> NDArray[np.bool_]:
     """Return of which columns with zeros no size is known: no law of the rest stands out of the noise, shape (m,).
 
-    The rest is spread like a normal law, or all in one octave, as that of a 0/1 column is. The product of a template t with
-    noise alone has standard deviation |t| noise_sd, and the largest of T templates over m columns is hardly more than
-    sqrt(2 log(T m)) times that.
+    The product of a template t with noise alone has standard deviation |t| noise_sd, and the largest of T templates over m
+    columns is hardly more than sqrt(2 log(T m)) times that.
 
     Parameters
     ----------
@@ -116,8 +115,8 @@ def mostly_zeros(shares: Array, noise_sd: float) -> NDArray[np.bool_]:
     """
     _, templates = _templates()
     rest = np.hstack([np.zeros((len(shares), 1)), shares[:, 1:]])
-    best = np.maximum((rest @ templates.T / np.linalg.norm(templates, axis=1)).max(axis=1), rest.max(axis=1))
-    least = (math.sqrt(2 * math.log((len(templates) + BINS) * len(shares))) + STANDS_OUT) * noise_sd
+    best = (rest @ templates.T / np.linalg.norm(templates, axis=1)).max(axis=1)
+    least = (math.sqrt(2 * math.log(len(templates) * len(shares))) + STANDS_OUT) * noise_sd
     few = (1 - shares[:, 0] <= ZERO_SDS * noise_sd) | (best <= least)
     return np.asarray((shares[:, 0] > ZERO_SDS * noise_sd) & few)
 

@@ -114,7 +114,9 @@ def test_many_equal_records_leave_the_moments_right() -> None:
     model = GES().fit(tables(flags, 10))
     assert model.moments_ is not None and (np.diag(model.moments_.matrix) > 0).all()
     found = np.argwhere(skeleton(model)).tolist()
-    assert [0, 1] in found and len(found) <= 2, f"of 10 pairs: {found}"
+    assert len(found) <= 2, f"of 10 pairs: {found}"
+    # the sizes of such rare marks may be unknown at this budget: then the columns are named, and the edge is not stated
+    assert [0, 1] in found or any("left out of the learning" in note and "'x0'" in note for note in model.notes_)
 
 
 def test_what_a_release_does_not_know_is_noted_by_whoever_learns_from_it(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -19,10 +19,10 @@ from privfcd.moments.octaves import largest_noise, mostly_zeros, upper_bounds
 
 Array = NDArray[np.float64]
 
-HISTOGRAM_NOISE = 0.0125
+HISTOGRAM_NOISE = 0.025
 """Noise in each share of a histogram, pooled over the parties, below which more of the budget buys little."""
 
-HISTOGRAM_SHARES = (0.02, 0.08)
+HISTOGRAM_SHARES = (0.01, 0.08)
 """Least and largest share of mu² for a histogram, while scales can be found with the largest."""
 
 MOST_HISTOGRAM = 0.25
@@ -39,7 +39,7 @@ LOUD = 0.05
 paper's data (d = 20, seeds 1000-1011) the order search then has SHD 5.0 and not 9.5 at epsilon 0.1 (noise 0.066), and at
 epsilon 0.25 (noise 0.026) 0.1 with the wide norm and not 1.7."""
 
-FEW = 4.0
+FEW = 2.0
 """Columns that are not 0 in less than this share of the rows, divided by d, are made smaller than the others: else their few
 rows would be the ones that are clipped."""
 

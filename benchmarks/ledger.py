@@ -28,9 +28,9 @@ from dp_accounting import ZCDpEvent
 
 from benchmarks.ledger_faults import Row, all_faults, table
 from privfcd.accounting.budget import Budget
-from privfcd.accounting.journal import MemoryJournal
 from privfcd.accounting.ledger import Ledger
 from privfcd.accounting.ledger_tools import init_ledger, open_ledger, verify
+from privfcd.accounting.memory_journal import MemoryJournal
 from privfcd.accounting.reservation import PlanPart
 from privfcd.accounting.sqlite_journal import SqliteJournal
 from privfcd.errors import BudgetExceeded

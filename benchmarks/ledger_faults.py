@@ -20,10 +20,10 @@ from typing import Any
 import numpy as np
 
 from privfcd.accounting.budget import Budget
-from privfcd.accounting.journal import MemoryJournal
 from privfcd.accounting.journal_schema import PAGE_SIZE
 from privfcd.accounting.ledger import Ledger
 from privfcd.accounting.ledger_tools import export, init_ledger, open_ledger, show, verify
+from privfcd.accounting.memory_journal import MemoryJournal
 from privfcd.accounting.reservation import PlanPart
 from privfcd.accounting.sqlite_journal import SqliteJournal
 from privfcd.errors import PrivfcdError

@@ -39,7 +39,7 @@ from privfcd.accounting.events import (
     leaves,
     selection_event,
 )
-from privfcd.accounting.journal import Entry, Journal, MemoryJournal
+from privfcd.accounting.journal import Entry, Journal
 from privfcd.accounting.journal_errors import (
     BudgetMismatch,
     ClockWentBack,
@@ -63,6 +63,7 @@ from privfcd.accounting.journal_errors import (
 )
 from privfcd.accounting.laplace_dp import laplace_epsilon
 from privfcd.accounting.ledger import Ledger
+from privfcd.accounting.memory_journal import MemoryJournal
 from privfcd.accounting.privacy_report import PrivacyReport
 from privfcd.accounting.reservation import PlanPart, Reservation
 from privfcd.accounting.sqlite_journal import SqliteJournal

@@ -5,17 +5,15 @@ the operation that spends, and it is atomic: either every amount fits under its 
 nothing changes. `settle` is the only one that gives anything back. Amounts are whole units of 10⁻²⁴.
 
 `Journal` holds all operations and all checks. A store says only how rows are read and written (`Store`), and what one
-reading and one writing are: `MemoryJournal` here, `SqliteJournal` for files.
+reading and one writing are: `MemoryJournal` for one process, `SqliteJournal` for files.
 """
 
 from __future__ import annotations
 
-import contextlib
-import secrets
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any, Protocol
 
@@ -29,7 +27,7 @@ from privfcd.accounting.row_fingerprints import rows_fingerprint, warn_of_same_r
 from privfcd.accounting.units import units_text
 from privfcd.errors import InvalidParameter
 
-__all__ = ["Balances", "Entry", "Journal", "MemoryJournal", "OverCap"]
+__all__ = ["Balances", "Entry", "Journal", "OverCap"]
 
 WIDTH = 60
 """Amounts have fewer decimal digits than this: 10³⁶ of anything is never reached."""
@@ -330,94 +328,6 @@ class Journal(OneProcess, ABC):
         """Return the same for one writer: what is done inside is kept afterwards, or has not happened if it raises."""
 
 
-class MemoryJournal(Journal):
-    """A journal that lives and dies with its process. It chains nothing.
-
-    A forked child cannot write to it (`CopiedBudget`), and it is not pickled or copied: the copy would be a second budget.
-    """
-
-    def __init__(self) -> None:
-        self.ledger_id: object = object()  # while it is known, no other journal's: an id() is given again
-        self._rows = _Lines()
-        self._row_key = secrets.token_bytes(32)
-        super().__init__()
-
-    @contextlib.contextmanager
-    def _reading(self) -> Iterator[Store]:
-        with self._lock:
-            yield self._rows
-
-    @contextlib.contextmanager
-    def _writing(self) -> Iterator[Store]:
-        self.check_process()
-        with self._lock:
-            yield self._rows
-
-
-class _Lines:
-    """A `Store` of dicts. Each operation of a journal ends with its one `write`, so that none is left half done."""
-
-    def __init__(self) -> None:
-        self._declared: dict[str, dict[str, int]] = {}
-        self._entries: dict[str, list[Entry]] = {}  # the opening first, so that an entry stands at its sequence
-        self._accounts: dict[str, dict[str, tuple[int, int | None]]] = {}
-        self._answers: dict[tuple[str, str], bytes] = {}
-        self._closed: set[tuple[str, int]] = set()
-        self._known: dict[str, set[str]] = {}
-
-    def declared(self, scope: str) -> Mapping[str, int] | None:
-        return dict(self._declared[scope]) if scope in self._declared else None
-
-    def agreed_balance(self, scope: str) -> Balances:
-        return self._accounts.get(scope, {})
-
-    def find(self, scope: str, sequence: int) -> Entry | None:
-        lines = self._entries.get(scope, [])
-        return lines[sequence] if 0 <= sequence < len(lines) else None
-
-    def closed(self, scope: str, reservation: int) -> bool:
-        return (scope, reservation) in self._closed
-
-    def answer(self, scope: str, request: str) -> bytes | None:
-        return self._answers.get((scope, request))
-
-    def listed(self, scope: str) -> tuple[Entry, ...]:
-        return tuple(_copy(entry) for entry in self._entries.get(scope, [])[1:])
-
-    def head(self, scope: str | None) -> str:
-        return ""
-
-    def write(
-        self,
-        scope: str,
-        kind: str,
-        label: str,
-        event: str,
-        spent: Mapping[str, int],
-        changed: Balances,
-        request: str = "",
-        reference: int = 0,
-        answer: bytes | None = None,
-    ) -> Entry:
-        lines = self._entries.setdefault(scope, [])
-        entry = Entry(len(lines), scope, kind, label, event, dict(spent), now(), request, reference)
-        self._accounts.setdefault(scope, {}).update(changed)
-        if kind == "open":
-            self._declared[scope] = {account: cap for account, (_, cap) in changed.items() if cap is not None}
-        if kind == "close":
-            self._closed.add((scope, reference))
-        if answer is not None:
-            self._answers[scope, request] = answer
-        lines.append(entry)
-        return _copy(entry)
-
-    def scopes_of_rows(self, fingerprint: str) -> list[str]:
-        return sorted(self._known.get(fingerprint, ()))
-
-    def remember_rows(self, fingerprint: str, scope: str) -> None:
-        self._known.setdefault(fingerprint, set()).add(scope)
-
-
 def applied(
     known: Balances, spend: Mapping[str, int], open_caps: Mapping[str, int]
 ) -> dict[str, tuple[int, int | None]]:
@@ -484,11 +394,6 @@ def _open(store: Store, scope: str, caps: Mapping[str, int]) -> None:
 
 def _no_reservation(scope: str, reference: int, entry: Paid | None) -> InvalidParameter:
     return InvalidParameter(f"entry {reference} of {scope!r} must be a reservation, got {entry and entry.kind!r}")
-
-
-def _copy(entry: Entry) -> Entry:
-    """Return an entry whose amounts its receiver may change without changing the journal's."""
-    return replace(entry, spent=dict(entry.spent))
 
 
 def _caps_text(caps: Mapping[str, int]) -> str:

@@ -30,7 +30,8 @@ from privfcd.accounting.budget import Budget
 from privfcd.accounting.calibration import epsilon_of
 from privfcd.accounting.costs import exact_cost
 from privfcd.accounting.events import EpsilonDeltaDpEvent, compose, leaves, simple
-from privfcd.accounting.journal import Entry, Journal, MemoryJournal, OverCap
+from privfcd.accounting.journal import Entry, Journal, OverCap
+from privfcd.accounting.memory_journal import MemoryJournal
 from privfcd.accounting.registry import DEFAULT_ACCOUNTANT, accountant_named
 from privfcd.accounting.reservation import PlanPart, Reservation
 from privfcd.accounting.units import units_to_float, units_up

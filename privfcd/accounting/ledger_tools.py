@@ -18,11 +18,12 @@ from privfcd import checks
 from privfcd.accounting import journal_files as files
 from privfcd.accounting.budget import Budget
 from privfcd.accounting.hash_chain import Record, canonical, genesis
-from privfcd.accounting.journal import MemoryJournal, text
+from privfcd.accounting.journal import text
 from privfcd.accounting.journal_head import head_path, read_head
 from privfcd.accounting.journal_rows import Rows
 from privfcd.accounting.journal_schema import SCHEMA_VERSION, check_schema, settings_of
 from privfcd.accounting.ledger import Ledger, caps_of
+from privfcd.accounting.memory_journal import MemoryJournal
 from privfcd.accounting.replay import CHUNK, Replay
 from privfcd.accounting.sqlite_journal import SqliteJournal
 from privfcd.accounting.units import units_text, units_to_float

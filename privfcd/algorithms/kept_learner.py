@@ -180,8 +180,6 @@ class _KeptMomentLearner(_ReleaseLearner):
         names = tuple(federation.names)
         for name, answer in zip(federation.names, kept, strict=True):
             answer.check(columns, name)
-        if rounds:
-            rule["unknown"] = [column for column in columns if any(column in each.unknown for each in kept)]
         known, looked = self._looked(kept, columns, rule)
         aside = tuple(each.column for each in looked[0])
         if aside:
@@ -192,7 +190,7 @@ class _KeptMomentLearner(_ReleaseLearner):
         self.learn_over(federation, columns, known, on_round)
         store_released(self, [known[place] for place in still_there(federation, names)])
         self.rule_ = {**rule, **self.rule_}
-        self.notes_ = [*release_notes(rule), *looked[1], *self.notes_]
+        self.notes_ = [*release_notes(rule), *_unknown_notes(names, kept), *looked[1], *self.notes_]
         self.bytes_exchanged_ = federation.bytes_exchanged
 
     def _looked(
@@ -225,3 +223,16 @@ class _KeptMomentLearner(_ReleaseLearner):
         self.notes_ = [*looked, *self.notes_]
         store_released(self, used)
         self.bytes_exchanged_ = federation.bytes_exchanged
+
+
+def _unknown_notes(names: Sequence[str], kept: Sequence[own.Kept]) -> list[str]:
+    """Return in a sentence which parties' rounds say nothing of some columns: each learns from its own."""
+    found: dict[tuple[str, ...], list[str]] = {}
+    for name, each in zip(names, kept, strict=True):
+        if each.unknown:
+            found.setdefault(each.unknown, []).append(name)
+    return [
+        f"Nothing is known of {', '.join(map(repr, columns))} at {', '.join(at)}: the noise there hides how large the "
+        "values are, so that what is learnt of them there is noise. Leave these columns out, or give a larger budget."
+        for columns, at in found.items()
+    ]

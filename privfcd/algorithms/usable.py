@@ -58,7 +58,10 @@ def left_out_notes(out: Sequence[LeftOut]) -> list[str]:
     if related:
         relations = "; ".join(each.relation for each in related[:_LISTED])
         more = f"; and {len(related) - _LISTED} more" if len(related) > _LISTED else ""
-        said += f" Other columns determine what is constant: {relations}{more}. Leave out another one of these to keep it."
+        said += (
+            f" A column that never changes, or that others determine, adds nothing to them: {relations}{more}. To see this "
+            "column in the graph, leave out another one of its set."
+        )
     unknown = [each for each in out if each.unknown]
     if unknown:
         said += (

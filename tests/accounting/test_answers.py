@@ -15,9 +15,10 @@ from dp_accounting import ZCDpEvent
 
 from privfcd.accounting import Budget, Ledger, PlanPart, answers
 from privfcd.accounting.answers import AnswerPending, OtherQuestion
-from privfcd.accounting.journal import Journal, MemoryJournal
+from privfcd.accounting.journal import Journal
 from privfcd.accounting.journal_errors import LedgerFull
 from privfcd.accounting.ledger_tools import init_ledger, open_ledger, verify
+from privfcd.accounting.memory_journal import MemoryJournal
 from privfcd.accounting.sqlite_journal import SqliteJournal
 
 COST = ZCDpEvent(0.125)

@@ -20,8 +20,8 @@ import pytest
 
 import privfcd as pf
 from privfcd.accounting import Ledger, PlanPart, ZCDpEvent
-from privfcd.accounting.journal import MemoryJournal
 from privfcd.accounting.ledger_tools import init_ledger, open_ledger, verify
+from privfcd.accounting.memory_journal import MemoryJournal
 from privfcd.accounting.sqlite_journal import SqliteJournal
 from privfcd.errors import CopiedBudget
 

@@ -20,10 +20,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
-from privfcd.accounting.journal import WIDTH, Journal, MemoryJournal, OverCap
+from privfcd.accounting.journal import WIDTH, Journal, OverCap
 from privfcd.accounting.journal_errors import BudgetMismatch, LedgerUnavailable, SameRows
 from privfcd.accounting.journal_schema import TABLES, fixed_width
 from privfcd.accounting.ledger_tools import verify
+from privfcd.accounting.memory_journal import MemoryJournal
 from privfcd.accounting.sqlite_journal import SqliteJournal
 from privfcd.errors import InvalidParameter
 

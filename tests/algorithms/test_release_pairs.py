@@ -22,9 +22,10 @@ from privfcd import (
     SimulatedNoise,
 )
 from privfcd.accounting import ADD_OR_REMOVE_ONE
+from privfcd.algorithms import kept_messages as own
 from privfcd.algorithms.release import rules
 from privfcd.algorithms.release.release import MomentsWarning, release_moments
-from privfcd.errors import InvalidParameter
+from privfcd.errors import InvalidParameter, PartyFailed
 from privfcd.graphs import compare
 from privfcd.moments import load_moments, pooled, save_moments
 
@@ -134,7 +135,8 @@ def test_what_a_release_does_not_know_is_noted_by_whoever_learns_from_it(monkeyp
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", MomentsWarning)
             model.fit(tables(rows, 11))  # type: ignore[attr-defined]
-        assert any("Nothing is known of 'x1'" in note for note in model.notes_), model  # type: ignore[attr-defined]
+        (said,) = [note for note in model.notes_ if "Nothing is known of 'x1'" in note]  # type: ignore[attr-defined]
+        assert "x0" not in said and ("at p0, p1, p2:" in said) == isinstance(model, PERI), model
 
 
 @pytest.mark.parametrize("share", [0.02, 0.05])
@@ -149,3 +151,21 @@ def test_rare_marks_have_the_moments_that_they_have_or_are_named(share: float) -
         known = ~np.isin(release.moments.columns, release.rule.get("unknown", []))
         close = np.abs(release.moments.matrix - exact) < 5 * release.moments.noise_sd
         assert close[np.ix_(known, known)].all()
+
+
+def test_what_one_party_alone_does_not_know_is_said_of_that_party(monkeypatch: pytest.MonkeyPatch) -> None:
+    rows = np.random.default_rng(12).normal(size=(6000, 4))
+    asked = iter(range(100))
+    monkeypatch.setattr(rules, "unknown", lambda moments: (np.arange(len(moments.columns)) == 2) & (next(asked) == 1))
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", MomentsWarning)
+        model = PERI().fit(tables(rows, 12))
+    (said,) = [note for note in model.notes_ if "Nothing is known of" in note]
+    assert "'x2' at p1:" in said and "p0" not in said and "p2" not in said
+
+
+def test_a_party_names_no_columns_but_those_of_the_run() -> None:
+    columns = ("a", "b")
+    own.Kept(None, np.ones(2), 10, (), ("b",)).check(columns, "p0")
+    with pytest.raises(PartyFailed, match="p0"):
+        own.Kept(None, np.ones(2), 10, (), ("c",)).check(columns, "p0")

@@ -93,7 +93,7 @@ def test_votes_reach_their_bound() -> None:
     tables = [pf.PrivateTable(each, name=f"p{k}") for k, each in enumerate(x)]
     sent, most = held(pf.FedACD(largest=3, variant="paper"), tables)
     assert most == most_vote_bytes(4, 2, 3, "paper") == 2 * (4 * (1 + 2) + 4 * 6 + 4)
-    assert sent == most - 2 * 3, "of four columns that others may determine each party says that there are none, in a byte"
+    assert sent == most - 2 * 3, "a party may name four columns that others determine; here it names none: 1 byte, not 4"
 
 
 @pytest.mark.parametrize("d", range(1, 6))

@@ -1,4 +1,4 @@
-"""Edges of which nothing is known beside the noise: never stated without a word."""
+"""Edges that no test could judge: never stated without a word."""
 
 from __future__ import annotations
 

@@ -25,7 +25,7 @@ from privfcd.federation.protocol import Federation
 from privfcd.moments import Moments, pooled
 
 _UNKNOWN = (
-    "Nothing is known of {} at this budget: the released variance is within its noise. Leave these columns out, or give a "
+    "Nothing is known of {} at this budget: the noise hides how large the values are. Leave these columns out, or give a "
     "larger budget"
 )
 

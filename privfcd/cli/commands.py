@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 import click
 
 from privfcd.cli.flags import CONFIGURED, in_shell_words
-from privfcd.cli.interrupts import CHARGING, NOTHING_YET, Interrupted
+from privfcd.cli.interrupts import CHARGING, NOTHING_YET, Interrupted, was_interrupted
 from privfcd.errors import InvalidParameter
 
 Function = TypeVar("Function", bound=Callable[..., Any])
@@ -141,10 +141,10 @@ class LazyGroup(Group):
         """Run a command; an interruption before it could have charged anything says so."""
         try:
             return super().invoke(ctx)
-        except (KeyboardInterrupt, click.Abort):
-            if ctx.meta.get(CHARGING):
+        except (KeyboardInterrupt, Exception) as error:
+            if not (isinstance(error, click.Abort) or was_interrupted(error)):
                 raise
-            raise click.Abort from Interrupted(NOTHING_YET, [])
+            raise click.Abort from error if ctx.meta.get(CHARGING) else Interrupted(NOTHING_YET, [])
 
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """Write the sections and how to go on; compact, so that all fits a terminal of 80 columns and 24 lines."""

@@ -45,8 +45,18 @@ class Interrupted(BaseException):
         self.message, self.parties = message, parties
 
 
+_stops: list[int] = []
+"""The signals that ended something since the command line began to listen."""
+
+
 def _stop(number: int, frame: FrameType | None) -> None:
+    _stops.append(number)
     raise Stopped
+
+
+def was_interrupted(error: BaseException) -> bool:
+    """Return whether an error comes from an interruption: compiled modules that are being loaded make ImportError of it."""
+    return isinstance(error, KeyboardInterrupt) or (isinstance(error, ImportError) and bool(_stops))
 
 
 @contextmanager
@@ -70,6 +80,7 @@ def _handled_by(handler: Any, *, given_back: bool = True) -> Iterator[None]:
 @contextmanager
 def stoppable(*, given_back: bool = True) -> Iterator[None]:
     """Within the block SIGTERM, and SIGHUP when a terminal is closed, end the program as Ctrl-C does."""
+    _stops.clear()
     with _handled_by(_stop, given_back=given_back):
         yield
 
@@ -102,7 +113,13 @@ def accounted(tables: Sequence[PrivateTable]) -> Iterator[None]:
 
     try:
         yield
-    except KeyboardInterrupt as error:
+    except (KeyboardInterrupt, Exception) as error:
+        if not was_interrupted(error):
+            with held(), suppress(PrivfcdError):
+                found = parties()
+                if any(party["charged"] for party in found):
+                    error.add_note(_words("what was charged stays spent:", found))
+            raise
         with held():
             try:
                 found = parties()
@@ -113,12 +130,6 @@ def accounted(tables: Sequence[PrivateTable]) -> Iterator[None]:
             if not any(party["charged"] for party in found):
                 raise Interrupted("interrupted; nothing was charged", found) from error
             raise Interrupted(_words("interrupted; what was charged stays spent:", found), found) from error
-    except Exception as error:
-        with held(), suppress(PrivfcdError):
-            found = parties()
-            if any(party["charged"] for party in found):
-                error.add_note(_words("what was charged stays spent:", found))
-        raise
 
 
 def _account(table: PrivateTable, before: dict[str, int]) -> dict[str, Any]:

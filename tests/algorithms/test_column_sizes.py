@@ -55,7 +55,7 @@ def test_a_column_whose_size_was_guessed_is_unknown_to_every_reader() -> None:
         release = pf.release_moments(_tables([rows[:1500], rows[1500:]], 2.0))
     assert release.rule["unknown"] == ["x3"]
     used, notes = usable(release.parts)  # as of a file, without the rule
-    assert not used[0].matrix[3, :3].any() and any("nothing is known of 'x3'" in note for note in notes)
+    assert not used[0].matrix[3, :3].any() and any("Nothing is known of 'x3'" in note for note in notes)
 
 
 def test_sizes_behind_a_clip_are_not_compared() -> None:

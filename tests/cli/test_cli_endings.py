@@ -122,6 +122,27 @@ def test_a_storm_of_interruptions_ends_with_130_and_one_object(files: list[str],
     assert process.returncode == 130 and err.strip() == b"" and json.loads(out)["error"] == "Interrupted"
 
 
+def test_an_interruption_inside_a_compiled_module_s_loading_is_one(
+    files: list[str], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Such modules make ImportError of whatever is raised while they load; without a signal it stays what it is."""
+    from privfcd.algorithms.fed_sparse import FedSparseBNSL
+
+    def load(self: FedSparseBNSL, *arguments: object, **options: object) -> None:
+        if signals:
+            with contextlib.suppress(KeyboardInterrupt):
+                signal.raise_signal(signals.pop())
+        raise ImportError("initialization failed")
+
+    monkeypatch.setattr(FedSparseBNSL, "fit", load)
+    signals: list[signal.Signals] = []
+    for sent, code, said in (([], 2, "ImportError"), ([signal.SIGINT], 130, "Interrupted"), ([], 2, "ImportError")):
+        signals += sent
+        with pytest.raises(SystemExit) as ended:
+            main(["learn", *files, *SIMULATED, "--json"])
+        assert ended.value.code == code and json.loads(capsys.readouterr().out)["error"] == said
+
+
 @pytest.mark.skipif(not os.path.exists("/dev/full"), reason="no /dev/full here")
 def test_a_result_that_cannot_be_printed_is_not_lost_without_a_word(
     files: list[str], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]

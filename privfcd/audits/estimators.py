@@ -23,7 +23,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -146,6 +146,19 @@ class Attack:
         hit = scores >= self.threshold if self.above else scores <= self.threshold
         return int(np.count_nonzero(hit))
 
+    def centred(self, scores0: Array, scores1: Array) -> Attack:
+        """Return this attack with its threshold halfway to the next score that it does not fire on.
+
+        It fires on the same of these scores, and has room for others that are a little beyond the last of them.
+        """
+        scores = np.concatenate([scores0, scores1])
+        spared = scores[scores < self.threshold] if self.above else scores[scores > self.threshold]
+        if not len(spared):
+            return self
+        nearest = float(spared.max() if self.above else spared.min())
+        middle = nearest + (self.threshold - nearest) / 2
+        return self if middle == nearest or not math.isfinite(middle) else replace(self, threshold=middle)
+
     def rates(self, scores0: Array, scores1: Array) -> Rates:
         """Return the attack's rates on scores from world 0 and world 1."""
         return self.count((self.fires(scores0), self.fires(scores1)), (len(scores0), len(scores1)))
@@ -208,7 +221,7 @@ def choose_attack(pilots: Sequence[tuple[Array, Array]], objective: Objective, a
                 top = int(np.argmax(values))
                 if values[top] > best:
                     best, answer = float(values[top]), Attack(index, float(thresholds[top]), is_above, names)
-    return answer
+    return answer.centred(*pilots[answer.score])
 
 
 def roc(scores0: Array, scores1: Array) -> tuple[Array, Array]:

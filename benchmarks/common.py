@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 
 import click
 
-from privfcd.federation.local import processors
+from privfcd.algorithms.local import processors
 from privfcd.parallel import worker_pool
 
 Item = TypeVar("Item")

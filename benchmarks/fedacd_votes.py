@@ -29,11 +29,12 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from privfcd.accounting import REPLACE_ONE, NeighboringRelation, PlanPart, calibrate
+from privfcd.accounting import REPLACE_ONE, NeighboringRelation, calibrate
 from privfcd.algorithms.constraint.skeleton import layer_tests
 from privfcd.data.contingency import ContingencyTables
 from privfcd.data.private import PrivateTable
 from privfcd.data.queries import Array, Kind, Norm
+from privfcd.ledger import PlanPart
 from privfcd.mechanisms import TopM
 
 Indices = NDArray[np.int64]

@@ -12,20 +12,20 @@ import click
 import numpy as np
 
 from privfcd.accounting import Budget
-from privfcd.accounting.ledger_tools import init_ledger, verify
 from privfcd.algorithms import NOTEARS, FedSparseBNSL
 from privfcd.cli.demonstration import PARTIES, SPLIT_SEED, TARGET
 from privfcd.data.private import PrivateTable
 from privfcd.data.tables import split_rows
 from privfcd.datasets.sachs import sachs
-from privfcd.engines.flower import be_quiet
-from privfcd.engines.flower.grid import FlowerTransport
-from privfcd.engines.flower.trial import Trial
-from privfcd.engines.run import StudyRun, run_study
 from privfcd.errors import InvalidParameter
-from privfcd.federation.study_file import read_study
 from privfcd.graphs import compare
+from privfcd.ledger.tools import init_ledger, verify
 from privfcd.mechanisms import SimulatedNoise
+from privfcd.runs.flower import be_quiet
+from privfcd.runs.flower.grid import FlowerTransport
+from privfcd.runs.flower.trial import Trial
+from privfcd.runs.study_run import StudyRun, run_study
+from privfcd.runs.wire.study_file import read_study
 
 DELTA = 1e-7
 LEARNERS: dict[str, tuple[Any, dict[str, Any]]] = {

@@ -23,21 +23,21 @@ import numpy as np
 from dp_accounting import ComposedDpEvent, GaussianDpEvent, LaplaceDpEvent, SelfComposedDpEvent
 
 from privfcd.accounting import BoundedRangeDpEvent, Budget, ZCDpEvent, epsilon_of
-from privfcd.accounting.ledger_tools import export, init_ledger, open_ledger, verify
 from privfcd.data.tables import read_table
 from privfcd.datasets.simulate import linear_gaussian
-from privfcd.engines.desk import Desk
-from privfcd.engines.methods import method_of
-from privfcd.engines.run import run_study
 from privfcd.errors import InvalidParameter, PrivfcdError
-from privfcd.federation.checkpoint import Checkpoint
-from privfcd.federation.durable import DurableParty
-from privfcd.federation.envelope import ENVELOPES, Answer, Refusal, Request
-from privfcd.federation.study_file import Study, read_study, study_from
 from privfcd.graphs import read_graph, write_graph
+from privfcd.ledger.tools import export, init_ledger, open_ledger, verify
 from privfcd.mechanisms import SimulatedNoise
 from privfcd.moments import Moments
 from privfcd.moments.files import load_moments, save_moments
+from privfcd.runs.desk import Desk
+from privfcd.runs.method import Method
+from privfcd.runs.study_run import run_study
+from privfcd.runs.wire.checkpoint import Checkpoint
+from privfcd.runs.wire.durable import DurableParty
+from privfcd.runs.wire.envelope import ENVELOPES, Answer, Refusal, Request
+from privfcd.runs.wire.study_file import Study, read_study, study_from
 
 PARTIES, COLUMNS, EPSILON = ("north", "south", "west"), ("a", "b", "c", "d"), 2.0
 EXTREMES = (b"1e400", b"-1", b"0", b"NaN", b"9" * 400, b"null", b"[" * 4000, b'"\\ud800"', b"1e308", b"true", b"{}")
@@ -179,7 +179,7 @@ def to_parties(folder: Path, method: str, messages: int, random: Random) -> Outc
             trial.study, "north", trial.folder / "north.csv", trial.folder / "again" / "north.sqlite",
             noise=SimulatedNoise(1),
         )  # fmt: skip
-        half, codec = desk.party(log=trial.lines.append), method_of(trial.study).codec
+        half, codec = desk.party(log=trial.lines.append), Method(trial.study).codec
         for body in honest:
             for _ in range(40):
                 changed = inside(body, honest[int(random.integers(len(honest)))], random)

@@ -28,12 +28,12 @@ from dp_accounting import ZCDpEvent
 
 from benchmarks.ledger_faults import Row, all_faults, table
 from privfcd.accounting.budget import Budget
-from privfcd.accounting.ledger import Ledger
-from privfcd.accounting.ledger_tools import init_ledger, open_ledger, verify
-from privfcd.accounting.memory_journal import MemoryJournal
-from privfcd.accounting.reservation import PlanPart
-from privfcd.accounting.sqlite_journal import SqliteJournal
 from privfcd.errors import BudgetExceeded
+from privfcd.ledger.ledger import Ledger
+from privfcd.ledger.memory_journal import MemoryJournal
+from privfcd.ledger.reservation import PlanPart
+from privfcd.ledger.sqlite_journal import SqliteJournal
+from privfcd.ledger.tools import init_ledger, open_ledger, verify
 
 NAME = "patients"
 STEP = ZCDpEvent(1e-6)

@@ -20,13 +20,13 @@ from typing import Any
 import numpy as np
 
 from privfcd.accounting.budget import Budget
-from privfcd.accounting.journal_schema import PAGE_SIZE
-from privfcd.accounting.ledger import Ledger
-from privfcd.accounting.ledger_tools import export, init_ledger, open_ledger, show, verify
-from privfcd.accounting.memory_journal import MemoryJournal
-from privfcd.accounting.reservation import PlanPart
-from privfcd.accounting.sqlite_journal import SqliteJournal
 from privfcd.errors import PrivfcdError
+from privfcd.ledger.journal_schema import PAGE_SIZE
+from privfcd.ledger.ledger import Ledger
+from privfcd.ledger.memory_journal import MemoryJournal
+from privfcd.ledger.reservation import PlanPart
+from privfcd.ledger.sqlite_journal import SqliteJournal
+from privfcd.ledger.tools import export, init_ledger, open_ledger, show, verify
 
 NAME = "patients"
 SECTOR = 512

@@ -15,16 +15,14 @@ _HOMES = {
         "BoundedRangeDpEvent",
         "Budget",
         "EpsilonDeltaDpEvent",
-        "Ledger",
         "NoisePlan",
         "PureDPAccountant",
-        "Reservation",
-        "SqliteJournal",
         "TightAccountant",
         "ZCDPAccountant",
         "calibrate",
         "epsilon_of",
     ],
+    "ledger": ["Ledger", "Reservation", "SqliteJournal"],
     "mechanisms": [
         "AnalyticGaussian",
         "Gaussian",
@@ -77,8 +75,7 @@ _HOMES = {
         "to_pgmpy",
         "write_graph",
     ],
-    "learning": ["learn"],
-    "planning": ["RunPlan", "plan_run"],
+    "runs": ["RunPlan", "learn", "plan_run"],
     "drawing": ["draw_graph", "graph_svg"],
     "reports": ["report_html", "write_report"],
     "audits": [
@@ -113,11 +110,8 @@ if TYPE_CHECKING:
     from privfcd.accounting import BoundedRangeDpEvent as BoundedRangeDpEvent
     from privfcd.accounting import Budget as Budget
     from privfcd.accounting import EpsilonDeltaDpEvent as EpsilonDeltaDpEvent
-    from privfcd.accounting import Ledger as Ledger
     from privfcd.accounting import NoisePlan as NoisePlan
     from privfcd.accounting import PureDPAccountant as PureDPAccountant
-    from privfcd.accounting import Reservation as Reservation
-    from privfcd.accounting import SqliteJournal as SqliteJournal
     from privfcd.accounting import TightAccountant as TightAccountant
     from privfcd.accounting import ZCDPAccountant as ZCDPAccountant
     from privfcd.accounting import calibrate as calibrate
@@ -170,7 +164,9 @@ if TYPE_CHECKING:
     from privfcd.graphs import to_causal_learn as to_causal_learn
     from privfcd.graphs import to_pgmpy as to_pgmpy
     from privfcd.graphs import write_graph as write_graph
-    from privfcd.learning import learn as learn
+    from privfcd.ledger import Ledger as Ledger
+    from privfcd.ledger import Reservation as Reservation
+    from privfcd.ledger import SqliteJournal as SqliteJournal
     from privfcd.mechanisms import AnalyticGaussian as AnalyticGaussian
     from privfcd.mechanisms import Gaussian as Gaussian
     from privfcd.mechanisms import GaussianVector as GaussianVector
@@ -187,10 +183,11 @@ if TYPE_CHECKING:
     from privfcd.moments import load_moments as load_moments
     from privfcd.moments import pooled as pooled
     from privfcd.moments import save_moments as save_moments
-    from privfcd.planning import RunPlan as RunPlan
-    from privfcd.planning import plan_run as plan_run
     from privfcd.reports import report_html as report_html
     from privfcd.reports import write_report as write_report
+    from privfcd.runs import RunPlan as RunPlan
+    from privfcd.runs import learn as learn
+    from privfcd.runs import plan_run as plan_run
 
 
 def __getattr__(name: str) -> Any:

@@ -17,8 +17,8 @@ import numpy as np
 import pytest
 from hypothesis import settings
 
-from privfcd.accounting import row_fingerprints
 from privfcd.data.private import PrivateTable
+from privfcd.ledger import row_fingerprints
 from privfcd.mechanisms import SimulatedNoise
 
 settings.register_profile("steady", derandomize=True, deadline=None)

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from privfcd.accounting import ADD_OR_REMOVE_ONE, Budget, Ledger, PlanPart, gaussian_event
+from privfcd.accounting import ADD_OR_REMOVE_ONE, Budget, gaussian_event
 from privfcd.data.contingency import ContingencyTables
 from privfcd.data.directions import DirectionMoments, LinearMoments
 from privfcd.data.histogram import OctaveHistogram
@@ -16,6 +16,7 @@ from privfcd.data.private import PrivateTable
 from privfcd.data.queries import ClippedGradient, IntegerQuery, Query, SecondMoments
 from privfcd.data.trusted_sum import release_sum
 from privfcd.errors import InvalidParameter
+from privfcd.ledger import Ledger, PlanPart
 from privfcd.mechanisms import AnalyticGaussian, SimulatedNoise
 
 N, D = 101, 20

@@ -18,14 +18,14 @@ import pytest
 import privfcd as pf
 from privfcd.datasets.networks import read_bif
 from privfcd.errors import InvalidParameter, InvalidTable, PrivfcdError
-from privfcd.federation.checkpoint import Checkpoint
-from privfcd.federation.envelope import ENVELOPES, Request
-from privfcd.federation.study_file import read_study
-from privfcd.federation.wire import MOST_HEADER, Codec, MalformedMessage
 from privfcd.graphs import read_graph
 from privfcd.moments import Moments
 from privfcd.moments.files import load_moments, save_moments
 from privfcd.reading import content_of, toml_of, unzipped
+from privfcd.runs.wire.checkpoint import Checkpoint
+from privfcd.runs.wire.codec import MOST_HEADER, Codec, MalformedMessage
+from privfcd.runs.wire.envelope import ENVELOPES, Request
+from privfcd.runs.wire.study_file import read_study
 
 
 def npz(**members: bytes) -> bytes:

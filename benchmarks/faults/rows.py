@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from benchmarks.faults.case import Case, Finding, by_replay, by_search
-from privfcd.accounting import REPLACE_ONE, Budget, NeighboringRelation, PlanPart, gaussian_event
+from privfcd.accounting import REPLACE_ONE, Budget, NeighboringRelation, gaussian_event
 from privfcd.algorithms.fed_sparse.greedy import GreedyDescent
 from privfcd.audits import Claim
 from privfcd.audits.independence import check_independence
@@ -19,6 +19,7 @@ from privfcd.audits.subjects import Descent
 from privfcd.data.private import PrivateTable
 from privfcd.data.queries import ClippedGradient, ClippedMean, Kind, Norm, SecondMoments, shortened
 from privfcd.errors import BudgetExceeded
+from privfcd.ledger import PlanPart
 from privfcd.mechanisms import Gaussian, SimulatedNoise
 
 Array = NDArray[np.float64]

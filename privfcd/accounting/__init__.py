@@ -1,4 +1,4 @@
-"""What a release costs, what a total means, and who may still spend."""
+"""What a release costs, and what costs add up to."""
 
 from dp_accounting import (
     DpEvent,
@@ -39,34 +39,7 @@ from privfcd.accounting.events import (
     leaves,
     selection_event,
 )
-from privfcd.accounting.journal import Entry, Journal
-from privfcd.accounting.journal_errors import (
-    BudgetMismatch,
-    ClockWentBack,
-    EditedLedger,
-    ForeignFile,
-    LedgerFull,
-    LedgerLocked,
-    LedgerMissing,
-    LedgerReadOnly,
-    LedgerUnavailable,
-    LedgerWarning,
-    NetworkFileSystem,
-    NewerLedger,
-    NotAdopted,
-    OldLedger,
-    ReplacedLedger,
-    SameRows,
-    SeveralNames,
-    ShortenedLedger,
-    TruncatedLedger,
-)
 from privfcd.accounting.laplace_dp import laplace_epsilon
-from privfcd.accounting.ledger import Ledger
-from privfcd.accounting.memory_journal import MemoryJournal
-from privfcd.accounting.privacy_report import PrivacyReport
-from privfcd.accounting.reservation import PlanPart, Reservation
-from privfcd.accounting.sqlite_journal import SqliteJournal
 from privfcd.accounting.tight import TightAccountant, exponential_epsilon, tight_epsilon
 from privfcd.accounting.tradeoff import gaussian_mu, group_event, tradeoff, true_positive_rate
 
@@ -75,44 +48,17 @@ __all__ = [
     "REPLACE_ONE",
     "BoundedRangeDpEvent",
     "Budget",
-    "BudgetMismatch",
-    "ClockWentBack",
     "DpEvent",
-    "EditedLedger",
-    "Entry",
     "EpsilonDeltaDpEvent",
-    "ForeignFile",
     "GaussianDpEvent",
-    "Journal",
     "LaplaceDpEvent",
-    "Ledger",
-    "LedgerFull",
-    "LedgerLocked",
-    "LedgerMissing",
-    "LedgerReadOnly",
-    "LedgerUnavailable",
-    "LedgerWarning",
-    "MemoryJournal",
     "NeighboringRelation",
-    "NetworkFileSystem",
-    "NewerLedger",
     "NoOpDpEvent",
     "NoisePlan",
     "NonPrivateDpEvent",
-    "NotAdopted",
-    "OldLedger",
-    "PlanPart",
     "PrivacyLossDpEvent",
-    "PrivacyReport",
     "PureDPAccountant",
-    "ReplacedLedger",
-    "Reservation",
-    "SameRows",
-    "SeveralNames",
-    "ShortenedLedger",
-    "SqliteJournal",
     "TightAccountant",
-    "TruncatedLedger",
     "ZCDPAccountant",
     "ZCDpEvent",
     "advanced_composition",

@@ -37,7 +37,7 @@ class AnswerPending(PrivfcdError):
 
 
 class Store(Protocol):
-    """Where answers are: `privfcd.accounting.ledger.Ledger`."""
+    """Where answers are: `privfcd.ledger.ledger.Ledger`."""
 
     name: str
 

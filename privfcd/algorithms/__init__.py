@@ -1,4 +1,4 @@
-"""Structure learning: one folder a method, a party's half and a coordinator's half each.
+"""Structure learning: what parties and coordinators say to each other, and one folder a method.
 
 Names are loaded when they are first used: a run of one learner loads no other.
 """
@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from privfcd.algorithms.fed_sparse import SupportGradient as SupportGradient
     from privfcd.algorithms.fedacd import FedACD as FedACD
     from privfcd.algorithms.ges import GES as GES
+    from privfcd.algorithms.local import LocalFederation as LocalFederation
     from privfcd.algorithms.notears import NOTEARS as NOTEARS
     from privfcd.algorithms.peri import IPERI as IPERI
     from privfcd.algorithms.peri import PERI as PERI
@@ -29,6 +30,13 @@ if TYPE_CHECKING:
     from privfcd.algorithms.personalisation import PersonalWeights as PersonalWeights
     from privfcd.algorithms.personalisation import personalise as personalise
     from privfcd.algorithms.personalisation import personalise_for_owner as personalise_for_owner
+    from privfcd.algorithms.protocol import Empty as Empty
+    from privfcd.algorithms.protocol import Federation as Federation
+    from privfcd.algorithms.protocol import Message as Message
+    from privfcd.algorithms.protocol import Party as Party
+    from privfcd.algorithms.protocol import SparseMatrix as SparseMatrix
+    from privfcd.algorithms.protocol import index_bytes as index_bytes
+    from privfcd.algorithms.recorded import RecordedFederation as RecordedFederation
     from privfcd.algorithms.release import MomentsRelease as MomentsRelease
     from privfcd.algorithms.release import MomentsWarning as MomentsWarning
     from privfcd.algorithms.release import release_moments as release_moments
@@ -36,6 +44,9 @@ if TYPE_CHECKING:
     from privfcd.algorithms.stability import edge_stability as edge_stability
 
 _HOMES = {
+    "protocol": ["Empty", "Federation", "Message", "Party", "SparseMatrix", "index_bytes"],
+    "local": ["LocalFederation"],
+    "recorded": ["RecordedFederation"],
     "constraint": ["PC"],
     "equal_variance": ["EqualVarianceSearch", "order_search"],
     "fed_bnsl": ["FedBNSL"],

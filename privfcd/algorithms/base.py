@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-    from privfcd.accounting.privacy_report import PrivacyReport
+    from privfcd.ledger.privacy_report import PrivacyReport
     from privfcd.moments import Moments
 
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Protocol
 
-from privfcd.accounting import PlanPart, Reservation
 from privfcd.data.private import PrivateTable
+from privfcd.ledger import PlanPart, Reservation
 
 
 class Plan(Protocol):

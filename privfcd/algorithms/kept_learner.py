@@ -20,9 +20,11 @@ from numpy.typing import NDArray
 
 from privfcd.algorithms import kept_messages as own
 from privfcd.algorithms.learner import OnRound
+from privfcd.algorithms.local import LocalFederation
 from privfcd.algorithms.moment_learner import _ReleaseLearner
 from privfcd.algorithms.opening import Facts, StagedParty, ask_facts
 from privfcd.algorithms.own_rounds import OwnRoundsParty
+from privfcd.algorithms.protocol import Empty, Federation, Message, Party
 from privfcd.algorithms.release import messages as release_messages
 from privfcd.algorithms.release.party import ReleaseParty
 from privfcd.algorithms.release.release import release_notes
@@ -32,8 +34,6 @@ from privfcd.algorithms.scale_notes import party_notes, sizes_known
 from privfcd.algorithms.usable import left_out_notes, looked_at, usable
 from privfcd.data.private import PrivateTable
 from privfcd.errors import PartyFailed
-from privfcd.federation.local import LocalFederation
-from privfcd.federation.protocol import Empty, Federation, Message, Party
 from privfcd.moments import Moments, pooled
 from privfcd.moments.dependence import LeftOut, left_out, without
 

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from privfcd.algorithms.protocol import BYTES_A_FLOAT, Empty
 from privfcd.errors import PartyFailed
-from privfcd.federation.protocol import BYTES_A_FLOAT, Empty
 from privfcd.moments import Moments
 from privfcd.moments.dependence import LeftOut
 

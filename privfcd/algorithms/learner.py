@@ -16,12 +16,12 @@ from typing import Any, ClassVar, Literal, Self, TypeVar
 from privfcd import checks
 from privfcd.algorithms.base import Estimator
 from privfcd.algorithms.inputs import checked_tables, moments_given
+from privfcd.algorithms.local import LocalFederation
 from privfcd.algorithms.opening import AskFacts, Facts, StagedParty, ask_facts
+from privfcd.algorithms.protocol import Federation, Message
 from privfcd.algorithms.results import store_privacy
 from privfcd.algorithms.rounds import check_on_round
 from privfcd.data.private import PrivateTable
-from privfcd.federation.local import LocalFederation
-from privfcd.federation.protocol import Federation, Message
 from privfcd.moments import Moments
 
 ROWS = "The rows are independent of each other."

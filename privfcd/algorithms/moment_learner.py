@@ -10,6 +10,7 @@ from typing import Any, ClassVar
 from privfcd import checks
 from privfcd.algorithms.learner import BEFORE, Learner, OnRound
 from privfcd.algorithms.opening import Facts, StagedParty, ask_facts
+from privfcd.algorithms.protocol import Federation, Message
 from privfcd.algorithms.release import messages as release_messages
 from privfcd.algorithms.release.coordinator import Outcome, ReleaseCoordinator
 from privfcd.algorithms.release.party import ReleaseParty
@@ -19,7 +20,6 @@ from privfcd.algorithms.release.whitening import structure_whitening
 from privfcd.algorithms.results import store_released
 from privfcd.algorithms.usable import usable
 from privfcd.data.private import PrivateTable
-from privfcd.federation.protocol import Federation, Message
 from privfcd.moments import Moments, pooled
 
 RELEASES = ("auto", "preconditioned", "covariance", "exact")

@@ -9,13 +9,13 @@ from types import ModuleType
 from typing import Protocol
 
 from privfcd.accounting import REPLACE_ONE, zcdp_to_epsilon
-from privfcd.accounting.privacy_report import PrivacyReport
+from privfcd.algorithms.protocol import Empty, Federation, Message, Party
 from privfcd.algorithms.rounds import expect
+from privfcd.algorithms.terms import Terms
 from privfcd.data.private import PrivateTable
 from privfcd.data.second_moments import table_origin
 from privfcd.errors import PartyFailed
-from privfcd.federation.protocol import Empty, Federation, Message, Party
-from privfcd.federation.terms import Terms
+from privfcd.ledger.privacy_report import PrivacyReport
 from privfcd.moments import Origin
 
 

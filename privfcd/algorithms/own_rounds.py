@@ -9,20 +9,20 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from privfcd.accounting.privacy_report import PrivacyReport
 from privfcd.algorithms import kept_messages as own
+from privfcd.algorithms.local import LocalFederation
+from privfcd.algorithms.protocol import Empty, Message
 from privfcd.algorithms.release.coordinator import Outcome, ReleaseCoordinator
 from privfcd.algorithms.release.messages import Quote
 from privfcd.algorithms.release.party import ASSUMPTIONS, ReleaseParty
 from privfcd.algorithms.release.settings import ReleaseSettings
 from privfcd.algorithms.release.whitening import structure_whitening
 from privfcd.algorithms.results import table_report
+from privfcd.algorithms.terms import Terms
 from privfcd.data.private import PrivateTable
 from privfcd.data.second_moments import table_origin
 from privfcd.errors import BudgetExceeded, PartyFailed
-from privfcd.federation.local import LocalFederation
-from privfcd.federation.protocol import Empty, Message
-from privfcd.federation.terms import Terms
+from privfcd.ledger.privacy_report import PrivacyReport
 from privfcd.moments import Moments
 
 

@@ -11,11 +11,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from privfcd.accounting import Reservation
-from privfcd.accounting.privacy_report import PrivacyReport, report_on
 from privfcd.data.private import PrivateTable
 from privfcd.graphs.dag import project_to_dag, to_networkx
 from privfcd.graphs.pdag import Pdag, pdag_to_networkx
+from privfcd.ledger import Reservation
+from privfcd.ledger.privacy_report import PrivacyReport, report_on
 from privfcd.moments import Moments, Origin
 from privfcd.moments.origins import NONE, SIMULATED, counted, named, unsaid
 

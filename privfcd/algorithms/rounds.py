@@ -10,8 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from privfcd import checks
+from privfcd.algorithms.protocol import Federation, Message
 from privfcd.errors import InvalidParameter, PartyFailed
-from privfcd.federation.protocol import Federation, Message
 
 Array = NDArray[np.float64]
 Reply = TypeVar("Reply")

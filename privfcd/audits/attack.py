@@ -24,6 +24,7 @@ from privfcd.algorithms.fed_bnsl import FedBNSL, FedBNSLCoordinator, FedBNSLPart
 from privfcd.algorithms.fed_sparse import FedSparseBNSL
 from privfcd.algorithms.fed_sparse.coordinator import FedSparseCoordinator
 from privfcd.algorithms.fed_sparse.party import FedSparseParty
+from privfcd.algorithms.recorded import RecordedFederation
 from privfcd.algorithms.release import release_moments
 from privfcd.algorithms.rounds import RoundRecord
 from privfcd.audits.membership import MembershipReport, membership_test
@@ -39,7 +40,6 @@ from privfcd.audits.reconstruction import (
 from privfcd.audits.report import jsonable
 from privfcd.data import PrivateTable
 from privfcd.datasets.simulate import linear_gaussian
-from privfcd.federation.recorded import RecordedFederation
 from privfcd.mechanisms import SimulatedNoise
 
 Array = NDArray[np.float64]

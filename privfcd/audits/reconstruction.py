@@ -18,8 +18,8 @@ from numpy.typing import NDArray
 
 from privfcd import checks
 from privfcd.algorithms.fed_bnsl import reconstructed_moments
+from privfcd.algorithms.protocol import Message
 from privfcd.errors import InvalidParameter
-from privfcd.federation.protocol import Message
 
 Array = NDArray[np.float64]
 

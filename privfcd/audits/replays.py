@@ -11,12 +11,12 @@ import numpy as np
 from dp_accounting import DpEvent
 from numpy.typing import NDArray
 
+from privfcd.algorithms.protocol import SparseMatrix
 from privfcd.audits.canaries import Template
 from privfcd.audits.subjects import Run, Subject, table_of
 from privfcd.audits.transcripts import CERTAIN, Diverged, Recorder, Replay, fingerprint
 from privfcd.data.private import PrivateTable
 from privfcd.errors import PrivfcdError
-from privfcd.federation.protocol import SparseMatrix
 from privfcd.mechanisms import NoiseSource, SimulatedNoise
 
 Array = NDArray[np.float64]

@@ -24,10 +24,7 @@ from privfcd import checks
 from privfcd.accounting import (
     REPLACE_ONE,
     BoundedRangeDpEvent,
-    Ledger,
     NeighboringRelation,
-    PlanPart,
-    Reservation,
     compose,
     gaussian_event,
     leaves,
@@ -39,11 +36,12 @@ from privfcd.algorithms.fed_sparse.coordinator import FedSparseCoordinator
 from privfcd.algorithms.fed_sparse.greedy import SELECTION, UPDATE, GreedyDescent
 from privfcd.algorithms.fed_sparse.party import FedSparseParty
 from privfcd.algorithms.fed_sparse.settings import Settings
+from privfcd.algorithms.protocol import Message, SparseMatrix
+from privfcd.algorithms.recorded import RecordedFederation
 from privfcd.audits.canaries import Template
 from privfcd.data.private import PrivateTable
 from privfcd.errors import InvalidParameter
-from privfcd.federation.protocol import Message, SparseMatrix
-from privfcd.federation.recorded import RecordedFederation
+from privfcd.ledger import Ledger, PlanPart, Reservation
 from privfcd.mechanisms import NoiseSource
 
 Array = NDArray[np.float64]

@@ -13,7 +13,7 @@ from privfcd.cli.options import json_option
 from privfcd.cli.output import check_apart, check_writable, jsonable, print_json, say
 
 if TYPE_CHECKING:
-    from privfcd.federation.study_file import Study
+    from privfcd.runs.wire.study_file import Study
 
 
 @click.group(cls=Group)
@@ -44,8 +44,8 @@ def keys(folder: str, host: str) -> None:
     """
     from pathlib import Path
 
-    from privfcd.engines.flower import be_quiet
-    from privfcd.engines.flower.keys import DAYS, make_coordinator_keys
+    from privfcd.runs.flower import be_quiet
+    from privfcd.runs.flower.keys import DAYS, make_coordinator_keys
 
     be_quiet()
     make_coordinator_keys(Path(folder), host)
@@ -77,10 +77,10 @@ def register(name: str, public_key: str, superlink: str, root_certificates: str 
     """
     from pathlib import Path
 
-    from privfcd.engines.flower import be_quiet
-    from privfcd.engines.flower.connection import SuperLink
-    from privfcd.engines.flower.grid import register as registered
-    from privfcd.engines.flower.keys import public_key as public_key_in
+    from privfcd.runs.flower import be_quiet
+    from privfcd.runs.flower.connection import SuperLink
+    from privfcd.runs.flower.grid import register as registered
+    from privfcd.runs.flower.keys import public_key as public_key_in
 
     be_quiet()
     registered(SuperLink(superlink, root_certificates), public_key_in(Path(public_key)), name)
@@ -135,11 +135,11 @@ def run(
       privfcd coordinator run --config study.toml --superlink link.example.org:8000 --root-certificates ca.pem \\
         --secret coordinator.secret --checkpoint study.sqlite --graph graph.json
     """
-    from privfcd.engines.flower.connection import SuperLink
-    from privfcd.engines.flower.grid import FlowerTransport
-    from privfcd.engines.run import run_study
-    from privfcd.federation.remote import LEAST_TIMEOUT
-    from privfcd.federation.study_file import read_study
+    from privfcd.runs.flower.connection import SuperLink
+    from privfcd.runs.flower.grid import FlowerTransport
+    from privfcd.runs.study_run import run_study
+    from privfcd.runs.wire.remote import LEAST_TIMEOUT
+    from privfcd.runs.wire.study_file import read_study
 
     if timeout < LEAST_TIMEOUT:
         raise click.UsageError(f"--timeout must be at least {LEAST_TIMEOUT:g} seconds, got {timeout:g}")

@@ -15,8 +15,8 @@ from privfcd.algorithms.rounds import RoundRecord
 from privfcd.data.private import PrivateTable
 from privfcd.data.tables import split_rows
 from privfcd.datasets.sachs import Dataset, sachs
-from privfcd.learning import Learner, learn, private_tables
 from privfcd.mechanisms import NoiseSource
+from privfcd.runs import Learner, learn, private_tables
 
 PARTIES = ("hospital-1", "hospital-2", "hospital-3")
 TARGET = "cdt18"

@@ -29,8 +29,8 @@ from privfcd.cli.tables import (
     read_files,
     warn_of_delta,
 )
-from privfcd.learning import learn as learn_graph
-from privfcd.learning import reports_rounds
+from privfcd.runs import learn as learn_graph
+from privfcd.runs import reports_rounds
 
 if TYPE_CHECKING:
     import networkx as nx

@@ -15,7 +15,7 @@ from privfcd.cli.output import console, echo, print_json, say, significant
 from privfcd.cli.progress import progress
 
 if TYPE_CHECKING:
-    from privfcd.accounting.ledger_tools import Verification
+    from privfcd.ledger.tools import Verification
 
 PROBLEMS = 1
 
@@ -54,8 +54,8 @@ def init(file: str, name: str, epsilon: float | None, delta: float | None, rho: 
       privfcd ledger init north.sqlite --name north --rho 0.5
     """
     from privfcd.accounting import Budget
-    from privfcd.accounting.ledger_tools import init_ledger
-    from privfcd.accounting.ledger_tools import show as read
+    from privfcd.ledger.tools import init_ledger
+    from privfcd.ledger.tools import show as read
 
     budget = Budget(epsilon=epsilon, delta=0.0 if delta is None else delta, rho=rho)
     before = read(file)["data_sets"].get(name) if os.path.exists(file) else None
@@ -88,7 +88,7 @@ def show(file: str, as_json: bool) -> None:
     """
     from rich.table import Table
 
-    from privfcd.accounting.ledger_tools import show as read
+    from privfcd.ledger.tools import show as read
 
     held = read(file)
     if as_json:
@@ -159,7 +159,7 @@ def verify(file: str, head: str | None, as_json: bool) -> None:
     Example:
       privfcd ledger verify north.sqlite
     """
-    from privfcd.accounting.ledger_tools import verify as recompute
+    from privfcd.ledger.tools import verify as recompute
 
     with progress("verify", quiet=as_json):
         found = recompute(file, _head(head))
@@ -179,7 +179,7 @@ def verify_export(file: IO[str], head: str | None, as_json: bool) -> None:
     Example:
       privfcd ledger verify-export north.jsonl
     """
-    from privfcd.accounting.ledger_tools import verify_export as recompute
+    from privfcd.ledger.tools import verify_export as recompute
 
     _end_with(file.name, recompute(_lines(file), _head(head)), head, as_json)
 
@@ -224,7 +224,7 @@ def export(file: str) -> None:
     Example:
       privfcd ledger export north.sqlite > north.jsonl
     """
-    from privfcd.accounting.ledger_tools import export as lines
+    from privfcd.ledger.tools import export as lines
 
     for line in lines(file):
         click.echo(line)
@@ -241,8 +241,8 @@ def upgrade(file: str) -> None:
     Example:
       privfcd ledger upgrade north.sqlite
     """
-    from privfcd.accounting.journal_schema import SCHEMA_VERSION
-    from privfcd.accounting.ledger_repair import upgrade as bring_up
+    from privfcd.ledger.journal_schema import SCHEMA_VERSION
+    from privfcd.ledger.repair import upgrade as bring_up
 
     version, head = bring_up(file)
     same = version == SCHEMA_VERSION
@@ -264,7 +264,7 @@ def adopt(file: str, head: str | None) -> None:
     Example:
       privfcd ledger adopt north.sqlite --head 6:e78fa90c...
     """
-    from privfcd.accounting.ledger_repair import adopt as take
+    from privfcd.ledger.repair import adopt as take
 
     found = take(file, _head(head))
     say(f"{file} can be charged. It has {found.entries} entries; head {found.head}")
@@ -290,7 +290,7 @@ def restore(exported: IO[str], file: str, head: str | None) -> None:
     Example:
       privfcd ledger restore north.jsonl north.sqlite
     """
-    from privfcd.accounting.ledger_repair import restore as make
+    from privfcd.ledger.repair import restore as make
 
     known = make(file, _lines(exported), _head(head))
     left = (

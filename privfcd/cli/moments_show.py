@@ -13,7 +13,7 @@ from privfcd.cli.output import console, jsonable, print_json, say, significant
 from privfcd.cli.results import print_privacy
 
 if TYPE_CHECKING:
-    from privfcd.accounting import PrivacyReport
+    from privfcd.ledger import PrivacyReport
     from privfcd.moments import Moments
 
 SAID = {

@@ -14,7 +14,7 @@ from privfcd.cli.options import all_of, json_option
 from privfcd.cli.output import print_json, say
 
 if TYPE_CHECKING:
-    from privfcd.engines.desk import Desk
+    from privfcd.runs.desk import Desk
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 
@@ -49,8 +49,8 @@ def keygen(key: str) -> None:
     """
     from pathlib import Path
 
-    from privfcd.engines.flower import be_quiet
-    from privfcd.engines.flower.keys import make_party_key
+    from privfcd.runs.flower import be_quiet
+    from privfcd.runs.flower.keys import make_party_key
 
     be_quiet()
     make_party_key(Path(key))
@@ -128,9 +128,9 @@ def serve(
       privfcd party serve study.toml --name north --table north.csv --ledger north.sqlite \\
         --superlink link.example.org:8000 --root-certificates ca.pem --key north.key
     """
-    from privfcd.engines.flower.connection import SuperLink
-    from privfcd.engines.flower.node import serve as answer
-    from privfcd.engines.flower.relay import listen
+    from privfcd.runs.flower.connection import SuperLink
+    from privfcd.runs.flower.node import serve as answer
+    from privfcd.runs.flower.relay import listen
 
     if (superlink is None) == (relay is None):
         raise click.UsageError("give --superlink, or --relay for a standard SuperNode, and not both")
@@ -174,9 +174,9 @@ class _Ending:
 
 
 def _desk(options: dict[str, Any]) -> Desk:
-    from privfcd.engines.desk import Desk
-    from privfcd.federation.study_file import read_study
     from privfcd.mechanisms import SecureNoise, SimulatedNoise
+    from privfcd.runs.desk import Desk
+    from privfcd.runs.wire.study_file import read_study
 
     seed = options["simulated_noise"]
     return Desk.open(

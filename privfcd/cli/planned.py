@@ -25,7 +25,7 @@ def print_plan(
 
     `sources` says for each table which file it is and which ledger pays for it, see `paired`.
     """
-    from privfcd.planning import plan_run
+    from privfcd.runs import plan_run
 
     with progress("plan", quiet=quiet):
         plan = plan_run(model, tables, sources=sources)

@@ -21,7 +21,7 @@ from privfcd.cli.stability import stability_of
 if TYPE_CHECKING:
     import networkx as nx
 
-    from privfcd.accounting import PrivacyReport
+    from privfcd.ledger import PrivacyReport
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 
@@ -167,7 +167,7 @@ def print_privacy(reports: Sequence[PrivacyReport]) -> None:
         return
     from rich.table import Table
 
-    from privfcd.accounting.privacy_report import rounded_up
+    from privfcd.ledger.privacy_report import rounded_up
 
     table = Table(title="Privacy, per party", title_justify="left")
     table.add_column("party")

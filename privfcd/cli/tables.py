@@ -77,8 +77,8 @@ def open_tables(options: dict[str, Any], noise: NoiseSource, *, dry_run: bool = 
 
     A dry run works on copies of the ledgers in memory, made from what can be read of the files: they stay as they are.
     """
-    from privfcd.accounting.ledger_tools import snapshot
-    from privfcd.learning import data_set_of, private_tables
+    from privfcd.ledger.tools import snapshot
+    from privfcd.runs import data_set_of, private_tables
 
     ledgers: Sequence[Any] | None = options["ledgers"] or None
     if dry_run and ledgers is not None:

@@ -17,12 +17,13 @@ import numpy as np
 from dp_accounting import DpEvent, NonPrivateDpEvent, NoOpDpEvent
 
 from privfcd import checks
-from privfcd.accounting import REPLACE_ONE, Budget, EpsilonDeltaDpEvent, Ledger, NeighboringRelation, Reservation
-from privfcd.accounting.row_fingerprints import RowsMark, known_before, mark_rows, warn_of_same_rows
+from privfcd.accounting import REPLACE_ONE, Budget, EpsilonDeltaDpEvent, NeighboringRelation
 from privfcd.data.pairs import in_secret_order
 from privfcd.data.queries import Array, Query, answer
 from privfcd.data.tables import read_table
 from privfcd.errors import InvalidParameter, InvalidTable
+from privfcd.ledger import Ledger, Reservation
+from privfcd.ledger.row_fingerprints import RowsMark, known_before, mark_rows, warn_of_same_rows
 from privfcd.mechanisms import GumbelMax, NoiseSource, NoiseStream, SecureNoise
 
 Answer = TypeVar("Answer", covariant=True)

@@ -7,10 +7,10 @@ import math
 import numpy as np
 
 from privfcd import checks
-from privfcd.accounting import PlanPart
 from privfcd.data.private import PrivateTable
 from privfcd.data.queries import SecondMoments
 from privfcd.errors import InvalidParameter
+from privfcd.ledger import PlanPart
 from privfcd.mechanisms import AnalyticGaussian
 from privfcd.moments import Moments, NoiseTerm, Origin
 from privfcd.moments.origins import origin_of

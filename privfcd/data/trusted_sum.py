@@ -16,10 +16,10 @@ from typing import Any, TypeVar
 from dp_accounting import NonPrivateDpEvent
 
 from privfcd import checks
-from privfcd.accounting import Reservation
 from privfcd.data.private import Mechanism, PrivateTable, check_covered, refuse_same_rows
 from privfcd.data.queries import Query, answer
 from privfcd.errors import InvalidParameter
+from privfcd.ledger import Reservation
 
 Answer = TypeVar("Answer")
 

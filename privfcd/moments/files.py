@@ -19,8 +19,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from privfcd import checks
-from privfcd.accounting.privacy_report import PrivacyReport, ReportedPart
 from privfcd.errors import InvalidParameter
+from privfcd.ledger.privacy_report import PrivacyReport, ReportedPart
 from privfcd.moments.noise_law import NoiseTerm
 from privfcd.moments.origins import Origin, origin_of
 from privfcd.moments.second_moments import Moments, pooled

@@ -15,7 +15,7 @@ from privfcd.moments.origins import NONE
 if TYPE_CHECKING:
     import networkx as nx
 
-    from privfcd.accounting.privacy_report import PrivacyReport
+    from privfcd.ledger.privacy_report import PrivacyReport
 
 
 HERE, BEFORE, ELSEWHERE = "in this run", "when the moments were released", "at the parties"

@@ -13,13 +13,14 @@ from typing import Any
 import pytest
 from dp_accounting import ZCDpEvent
 
-from privfcd.accounting import Budget, Ledger, PlanPart, answers
+from privfcd.accounting import Budget, answers
 from privfcd.accounting.answers import AnswerPending, OtherQuestion
-from privfcd.accounting.journal import Journal
-from privfcd.accounting.journal_errors import LedgerFull
-from privfcd.accounting.ledger_tools import init_ledger, open_ledger, verify
-from privfcd.accounting.memory_journal import MemoryJournal
-from privfcd.accounting.sqlite_journal import SqliteJournal
+from privfcd.ledger import Ledger, PlanPart
+from privfcd.ledger.journal import Journal
+from privfcd.ledger.journal_errors import LedgerFull
+from privfcd.ledger.memory_journal import MemoryJournal
+from privfcd.ledger.sqlite_journal import SqliteJournal
+from privfcd.ledger.tools import init_ledger, open_ledger, verify
 
 COST = ZCDpEvent(0.125)
 

@@ -17,7 +17,6 @@ from privfcd.accounting import (
     EpsilonDeltaDpEvent,
     GaussianDpEvent,
     LaplaceDpEvent,
-    Ledger,
     PrivacyLossDpEvent,
     PureDPAccountant,
     TightAccountant,
@@ -25,6 +24,7 @@ from privfcd.accounting import (
     leaves,
 )
 from privfcd.errors import InvalidParameter
+from privfcd.ledger import Ledger
 
 ADDED = NeighboringRelation.ADD_OR_REMOVE_ONE
 

@@ -22,7 +22,6 @@ from privfcd.accounting import (
     EpsilonDeltaDpEvent,
     GaussianDpEvent,
     LaplaceDpEvent,
-    Ledger,
     PureDPAccountant,
     TightAccountant,
     ZCDPAccountant,
@@ -39,6 +38,7 @@ from privfcd.accounting import (
 )
 from privfcd.amounts import as_float, decimal
 from privfcd.errors import BudgetExceeded, InvalidParameter
+from privfcd.ledger import Ledger
 
 LAWS = settings(max_examples=150, deadline=None, derandomize=True)
 KINDS: list[type[DpEvent]] = [

@@ -21,10 +21,10 @@ from privfcd.accounting import (
     EpsilonDeltaDpEvent,
     GaussianDpEvent,
     LaplaceDpEvent,
-    Ledger,
     TightAccountant,
     compose,
 )
+from privfcd.ledger import Ledger
 
 LAWS = settings(max_examples=12, deadline=None, derandomize=True)
 Plan = list[tuple[DpEvent, int]]

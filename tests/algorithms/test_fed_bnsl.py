@@ -24,9 +24,10 @@ from privfcd.algorithms.fed_bnsl import (
 )
 from privfcd.algorithms.fed_bnsl.local_steps import ClosedForm, FrankWolfe
 from privfcd.algorithms.fed_bnsl.settings import Settings
+from privfcd.algorithms.local import LocalFederation
+from privfcd.algorithms.protocol import SparseMatrix
 from privfcd.data.private import PrivateTable
 from privfcd.errors import InvalidParameter, PartyFailed
-from privfcd.federation import LocalFederation, SparseMatrix
 from privfcd.graphs.dag import is_acyclic
 from privfcd.moments import pooled
 from tests.support.helpers import exact, wiretapped

@@ -15,9 +15,9 @@ from privfcd.algorithms.consensus import consensus_step
 from privfcd.algorithms.fed_sparse import FedSparseBNSL, messages
 from privfcd.algorithms.fed_sparse import coordinator as coordinator_module
 from privfcd.algorithms.fed_sparse.constants import default_clip, lifted
+from privfcd.algorithms.protocol import SparseMatrix
 from privfcd.data.private import PrivateTable
 from privfcd.errors import InvalidParameter, InvalidTable
-from privfcd.federation import SparseMatrix
 from privfcd.graphs.dag import is_acyclic
 from privfcd.mechanisms import SimulatedNoise
 from tests.support.helpers import wiretapped

@@ -13,9 +13,10 @@ from privfcd.accounting import Budget
 from privfcd.algorithms.fed_sparse import FedSparseBNSL, messages
 from privfcd.algorithms.fed_sparse.coordinator import FedSparseCoordinator
 from privfcd.algorithms.fed_sparse.party import FedSparseParty
+from privfcd.algorithms.local import LocalFederation
+from privfcd.algorithms.protocol import Empty, SparseMatrix
 from privfcd.data.private import PrivateTable
 from privfcd.errors import PartyFailed, PrivfcdError
-from privfcd.federation import Empty, LocalFederation, SparseMatrix
 
 Tables = Callable[..., list[PrivateTable]]
 Model = Callable[..., FedSparseBNSL]

@@ -18,10 +18,10 @@ from privfcd.algorithms.fed_sparse.moment_party import MomentParty
 from privfcd.algorithms.fed_sparse.plan import REFIT, plan_releases, published_multiplier
 from privfcd.algorithms.fed_sparse.refit import implied_moments
 from privfcd.algorithms.fed_sparse.settings import Settings
+from privfcd.algorithms.protocol import SparseMatrix
 from privfcd.audits.regimes import unequal_advanced_composition
 from privfcd.data.private import PrivateTable
 from privfcd.errors import BudgetExceeded, InvalidParameter, PartyFailed
-from privfcd.federation import SparseMatrix
 from privfcd.mechanisms import SimulatedNoise
 from privfcd.moments import Moments, NoiseTerm
 from tests.support.helpers import exact, wiretapped

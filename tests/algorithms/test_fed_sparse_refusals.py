@@ -9,11 +9,12 @@ from typing import Any
 import numpy as np
 import pytest
 
-from privfcd.accounting import Budget, Ledger, MemoryJournal
+from privfcd.accounting import Budget
 from privfcd.algorithms.fed_sparse import FedSparseBNSL
 from privfcd.data.private import PrivateTable
 from privfcd.data.queries import ClippedMean
 from privfcd.errors import BudgetExceeded, InvalidParameter, InvalidTable, PrivfcdError
+from privfcd.ledger import Ledger, MemoryJournal
 from privfcd.mechanisms import Gaussian
 
 Tables = Callable[..., list[PrivateTable]]

@@ -29,11 +29,11 @@ from privfcd.algorithms.fedacd.coordinator import FedACDCoordinator
 from privfcd.algorithms.fedacd.party import FedACDParty
 from privfcd.algorithms.fedacd.settings import Settings, noisy_alpha
 from privfcd.algorithms.fedacd.votes import KEEP, MASKED, REMOVE, counted, counted_arcs, edge_votes, masked_count
+from privfcd.algorithms.local import LocalFederation
+from privfcd.algorithms.protocol import Empty, Message
 from privfcd.datasets.networks import load_network
 from privfcd.datasets.non_iid import non_iid
 from privfcd.errors import InvalidParameter, PartyFailed
-from privfcd.federation.local import LocalFederation
-from privfcd.federation.protocol import Empty, Message
 from privfcd.graphs import compare_pdags, dag_to_cpdag, is_cpdag
 from privfcd.moments import Moments
 

@@ -16,7 +16,6 @@ from privfcd.accounting import (
     REPLACE_ONE,
     Budget,
     NonPrivateDpEvent,
-    PlanPart,
     gaussian_event,
     selection_event,
 )
@@ -24,6 +23,7 @@ from privfcd.algorithms.fed_sparse.greedy import SELECTION, UPDATE, GreedyDescen
 from privfcd.data.private import PrivateTable
 from privfcd.data.queries import ClippedGradient
 from privfcd.errors import BudgetExceeded, ConvergenceFailure, InvalidParameter
+from privfcd.ledger import PlanPart
 from privfcd.mechanisms import SimulatedNoise
 
 D = 3

@@ -13,7 +13,7 @@ import networkx as nx
 import numpy as np
 import pytest
 
-from privfcd.accounting import ADD_OR_REMOVE_ONE, REPLACE_ONE, Budget, Ledger, NeighboringRelation
+from privfcd.accounting import ADD_OR_REMOVE_ONE, REPLACE_ONE, Budget, NeighboringRelation
 from privfcd.algorithms.constraint import PC
 from privfcd.algorithms.equal_variance import EqualVarianceSearch
 from privfcd.algorithms.fed_bnsl import FedBNSL
@@ -30,6 +30,7 @@ from privfcd.data.private import PrivateTable
 from privfcd.data.queries import ClippedMean, Query, SecondMoments
 from privfcd.data.second_moments import table_moments
 from privfcd.errors import CopiedBudget, InvalidParameter, PrivfcdError
+from privfcd.ledger import Ledger
 from privfcd.mechanisms import AnalyticGaussian, SimulatedNoise
 from privfcd.moments import Moments
 

@@ -125,7 +125,7 @@ def test_stability_is_shown_where_it_was_computed() -> None:
 
 def test_edge_stability_and_plans_are_shown() -> None:
     stability = pytest.importorskip("privfcd.algorithms.stability")
-    planning = pytest.importorskip("privfcd.planning")
+    planning = pytest.importorskip("privfcd.runs")
     parts = tables(pf.Budget(epsilon=20, delta=1e-5))
     plan = text_of(planning.plan_run(pf.EqualVarianceSearch(), parts, rehearse=False)._repr_html_())
     assert "ward <0>" in plan and "nothing was charged" in plan and "SIMULATED" in plan
@@ -245,7 +245,7 @@ def reached(thing: object) -> list[object]:
 def test_a_fitted_estimator_holds_no_rows_and_can_be_stored(fitted: dict[str, Any], name: str) -> None:
     model = fitted[name]
     for thing in reached(vars(model)):
-        assert not isinstance(thing, PrivateTable) and "privfcd.accounting.ledger" not in type(thing).__module__
+        assert not isinstance(thing, PrivateTable) and "privfcd.ledger.ledger" not in type(thing).__module__
         if isinstance(thing, np.ndarray):
             assert 700 not in thing.shape and 1400 not in thing.shape and not (thing == MARK).any()
     stored = pickle.dumps(model)

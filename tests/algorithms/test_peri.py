@@ -13,6 +13,7 @@ import pytest
 
 from privfcd import IPERI, PERI, Moments
 from privfcd.algorithms.ges import greedy_search
+from privfcd.algorithms.local import LocalFederation
 from privfcd.algorithms.peri import messages
 from privfcd.algorithms.peri.coordinator import PERICoordinator
 from privfcd.algorithms.peri.local_graph import repaired
@@ -20,9 +21,9 @@ from privfcd.algorithms.peri.party import PERIParty
 from privfcd.algorithms.peri.refinement import refined
 from privfcd.algorithms.peri.regrets import RegretScore
 from privfcd.algorithms.peri.settings import Settings
+from privfcd.algorithms.recorded import RecordedFederation
 from privfcd.datasets.interventions import unknown_interventions
 from privfcd.errors import InvalidParameter, PartyFailed
-from privfcd.federation import LocalFederation, RecordedFederation
 from privfcd.graphs import (
     Pdag,
     compare_pdags,

@@ -11,7 +11,7 @@ import pytest
 
 from benchmarks.fedacd_votes import DependenceScores, voted_skeleton
 from privfcd import Budget
-from privfcd.accounting import ADD_OR_REMOVE_ONE, REPLACE_ONE, Ledger
+from privfcd.accounting import ADD_OR_REMOVE_ONE, REPLACE_ONE
 from privfcd.algorithms import IPERI, PERI, UnfinishedWarning
 from privfcd.algorithms.fedacd import FedACD
 from privfcd.algorithms.peri import messages
@@ -23,6 +23,7 @@ from privfcd.data.queries import SecondMoments
 from privfcd.data.regression_losses import RegressionLoss
 from privfcd.errors import BudgetExceeded, InvalidParameter, PartyFailed
 from privfcd.graphs.pdag import Pdag
+from privfcd.ledger import Ledger
 from privfcd.mechanisms import AnalyticGaussian, SimulatedNoise
 from privfcd.moments import Moments
 

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from privfcd import IPERI, PERI, Budget, PrivateTable
-from privfcd.accounting import ADD_OR_REMOVE_ONE, PlanPart, compose, epsilon_of, laplace_event
+from privfcd.accounting import ADD_OR_REMOVE_ONE, compose, epsilon_of, laplace_event
 from privfcd.algorithms.peri import base
 from privfcd.algorithms.peri.private_regrets import REGRETS, RegretOptions, private_parties
 from privfcd.algorithms.peri.settings import Settings
@@ -19,6 +19,7 @@ from privfcd.algorithms.release import release_moments
 from privfcd.algorithms.release.plan import COVARIANCE
 from privfcd.data.regression_losses import RegressionLoss
 from privfcd.errors import BudgetExceeded, InvalidParameter
+from privfcd.ledger import PlanPart
 from privfcd.mechanisms import SimulatedNoise
 
 Tables = Callable[..., list[PrivateTable]]

@@ -18,8 +18,8 @@ from privfcd.algorithms.peri.settings import Settings
 from privfcd.algorithms.scores import AnswersUsedUp, Family, GaussianBIC
 from privfcd.errors import InvalidParameter
 from privfcd.moments import Moments
-from privfcd.planning import plan_run
 from privfcd.reports import run_summary
+from privfcd.runs import plan_run
 
 Tables = Callable[..., list[PrivateTable]]
 MODELS: list[tuple[Any, dict[str, Any]]] = [

@@ -10,6 +10,8 @@ import numpy as np
 import pytest
 
 from privfcd.accounting import Budget, leaves
+from privfcd.algorithms.local import LocalFederation
+from privfcd.algorithms.recorded import RecordedFederation
 from privfcd.algorithms.release import messages, release_moments
 from privfcd.algorithms.release.coordinator import ReleaseCoordinator
 from privfcd.algorithms.release.party import ReleaseParty
@@ -21,8 +23,6 @@ from privfcd.data.directions import LinearMoments
 from privfcd.data.histogram import OctaveHistogram
 from privfcd.data.private import PrivateTable
 from privfcd.errors import BudgetExceeded, PartyFailed
-from privfcd.federation.local import LocalFederation
-from privfcd.federation.recorded import RecordedFederation
 from privfcd.mechanisms import SimulatedNoise
 
 Tables = Callable[..., list[PrivateTable]]

@@ -8,8 +8,8 @@ import pytest
 from privfcd.accounting import Budget
 from privfcd.algorithms import MomentsWarning, release_moments
 from privfcd.data.private import PrivateTable
-from privfcd.learning import learn
 from privfcd.mechanisms import SimulatedNoise
+from privfcd.runs import learn
 
 
 def unlike(kind: str, seed: int) -> list[np.ndarray]:

@@ -15,7 +15,7 @@ import pytest
 from dp_accounting import NeighboringRelation
 from scipy.stats import norm
 
-from privfcd.accounting import Budget, Ledger
+from privfcd.accounting import Budget
 from privfcd.algorithms import (
     GES,
     IPERI,
@@ -33,6 +33,7 @@ from privfcd.algorithms.fed_sparse import messages
 from privfcd.algorithms.fed_sparse.constants import REFIT_PRUNE
 from privfcd.algorithms.fed_sparse.plan import plan_releases
 from privfcd.algorithms.fed_sparse.refit import implied_moments, refit
+from privfcd.algorithms.local import LocalFederation
 from privfcd.algorithms.rounds import RoundRecord
 from privfcd.algorithms.stability import EdgeStability
 from privfcd.algorithms.stability.history import from_rounds
@@ -42,8 +43,8 @@ from privfcd.algorithms.stability.tally import Tally
 from privfcd.data.encoding import Contrasts
 from privfcd.data.private import PrivateTable
 from privfcd.errors import InvalidParameter
-from privfcd.federation.local import LocalFederation
 from privfcd.graphs.dag import project_to_dag
+from privfcd.ledger import Ledger
 from privfcd.mechanisms import SimulatedNoise
 from privfcd.moments import Moments, NoiseTerm
 

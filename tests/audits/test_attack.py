@@ -12,6 +12,8 @@ from hypothesis import strategies as st
 from scipy.special import ndtr
 
 from privfcd.algorithms.fed_bnsl import FedBNSL, FedBNSLCoordinator, FedBNSLParty
+from privfcd.algorithms.protocol import Empty
+from privfcd.algorithms.recorded import RecordedFederation
 from privfcd.audits.attack import METHODS, attack_covariance
 from privfcd.audits.membership import membership_test
 from privfcd.audits.reconstruction import (
@@ -25,8 +27,6 @@ from privfcd.audits.reconstruction import (
 )
 from privfcd.datasets.simulate import linear_gaussian
 from privfcd.errors import InvalidParameter
-from privfcd.federation import Empty
-from privfcd.federation.recorded import RecordedFederation
 from privfcd.moments import Moments
 from tests.support.helpers import exact_moments
 
@@ -217,7 +217,7 @@ def test_a_recorded_federation_changes_nothing() -> None:
     parts = [exact_moments(np.random.default_rng(1).normal(size=(30, 4))) for _ in range(2)]
     settings = FedBNSL(rounds=3)._settings()
     parties = [FedBNSLParty(f"p{i}", part) for i, part in enumerate(parts)]
-    from privfcd.federation import LocalFederation
+    from privfcd.algorithms.local import LocalFederation
 
     plain = LocalFederation(parties)
     watched = RecordedFederation.local([FedBNSLParty(f"p{i}", part) for i, part in enumerate(parts)])

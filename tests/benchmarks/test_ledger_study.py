@@ -11,7 +11,7 @@ import pytest
 from benchmarks import ledger as study
 from benchmarks import ledger_faults as faults
 from benchmarks.ledger_faults import Row
-from privfcd.accounting.ledger_tools import verify
+from privfcd.ledger.tools import verify
 
 
 @pytest.mark.skipif(os.name != "posix", reason="kills")

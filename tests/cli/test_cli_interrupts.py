@@ -18,9 +18,9 @@ import pytest
 
 import privfcd
 from privfcd import Budget, PrivateTable
-from privfcd.accounting.ledger_tools import show, verify
 from privfcd.cli.interrupts import Interrupted, accounted, held, stoppable
 from privfcd.errors import PrivfcdError
+from privfcd.ledger.tools import show, verify
 from tests.support.helpers import interrupted
 
 Run = Callable[..., tuple[int, str, str]]

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from privfcd.accounting.ledger_tools import verify_export
-from privfcd.accounting.sqlite_journal import SqliteJournal
+from privfcd.ledger.sqlite_journal import SqliteJournal
+from privfcd.ledger.tools import verify_export
 from tests.support.helpers import interrupted
 
 Run = Callable[..., tuple[int, str, str]]
@@ -205,7 +205,7 @@ def test_the_same_rows_under_another_name_are_told(run: Run, files: list[str], t
 def test_ledgers_that_do_not_fit_the_run_are_refused(
     run: Run, files: list[str], made: list[str], tmp_path: Path
 ) -> None:
-    from privfcd.accounting.ledger_tools import init_ledger
+    from privfcd.ledger.tools import init_ledger
 
     pure, rho, unlimited, same = (str(tmp_path / f"{name}.sqlite") for name in ("pure", "rho", "open", "same"))
     run("ledger", "init", pure, "--name", "pure", "--epsilon", "5")
@@ -286,8 +286,8 @@ def test_a_snapshot_is_the_ledger_without_the_file(tmp_path: Path) -> None:
     from dp_accounting import GaussianDpEvent
 
     from privfcd import Budget
-    from privfcd.accounting.ledger_tools import init_ledger, open_ledger, snapshot
     from privfcd.errors import BudgetExceeded, InvalidParameter
+    from privfcd.ledger.tools import init_ledger, open_ledger, snapshot
 
     path = tmp_path / "a.sqlite"
     for name, budget in (("rho", Budget(rho=1.0)), ("both", Budget(epsilon=5, delta=1e-5)), ("open", None)):

@@ -81,7 +81,7 @@ def test_discrete_columns_have_declared_levels(run: Run, tmp_path: Path) -> None
 
 
 def test_a_plan_changes_nothing(run: Run, files: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from privfcd.accounting import sqlite_journal
+    from privfcd.ledger import sqlite_journal
 
     ledger = str(tmp_path / "north.sqlite")
     run("ledger", "init", ledger, "--name", "north", "--epsilon", "30", "--delta", "1e-4")

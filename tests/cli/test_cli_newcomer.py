@@ -15,9 +15,9 @@ import numpy as np
 import pytest
 
 import privfcd as pf
-from privfcd.accounting.ledger_tools import open_ledger, show
 from privfcd.errors import InvalidParameter
-from privfcd.learning.tables import private_tables
+from privfcd.ledger.tools import open_ledger, show
+from privfcd.runs.tables import private_tables
 
 Run = Callable[..., tuple[int, str, str]]
 

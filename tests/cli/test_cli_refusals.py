@@ -141,7 +141,7 @@ def test_results_do_not_write_over_the_tables(run: Run, files: list[str], option
 def test_files_that_cannot_be_written_are_refused_before_the_charge(
     run: Run, files: list[str], monkeypatch: pytest.MonkeyPatch, option: str
 ) -> None:
-    from privfcd.accounting import Ledger
+    from privfcd.ledger import Ledger
 
     charged: list[str] = []
     real = Ledger.reserve
@@ -154,7 +154,7 @@ def test_files_that_cannot_be_written_are_refused_before_the_charge(
 def test_a_target_that_cannot_be_compared_is_refused_before_the_charge(
     run: Run, files: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from privfcd.accounting import Ledger
+    from privfcd.ledger import Ledger
 
     charged: list[str] = []
     real = Ledger.reserve

@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 
 import privfcd as pf
-from privfcd.accounting import Ledger, MemoryJournal, PlanPart
 from privfcd.cli.interrupts import accounted
 from privfcd.data.queries import ClippedMean
 from privfcd.errors import BudgetExceeded
+from privfcd.ledger import Ledger, MemoryJournal, PlanPart
 from privfcd.mechanisms import Gaussian
 
 QUERY, MECHANISM = ClippedMean((1.0, 1.0)), Gaussian(1.0)

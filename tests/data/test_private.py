@@ -16,9 +16,7 @@ from privfcd.accounting import (
     REPLACE_ONE,
     Budget,
     GaussianDpEvent,
-    Ledger,
     NeighboringRelation,
-    PlanPart,
     gaussian_event,
     selection_event,
 )
@@ -26,6 +24,7 @@ from privfcd.algorithms.fed_sparse.greedy import SELECTION, UPDATE, GreedyDescen
 from privfcd.data.private import PrivateTable
 from privfcd.data.queries import ClippedMean, SecondMoments
 from privfcd.errors import BudgetExceeded, InvalidParameter, InvalidTable
+from privfcd.ledger import Ledger, PlanPart
 from privfcd.mechanisms import AnalyticGaussian, Gaussian, GumbelMax, Laplace, SecureNoise, SimulatedNoise
 
 ROWS = np.random.default_rng(0).normal(size=(40, 3))

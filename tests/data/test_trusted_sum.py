@@ -7,13 +7,14 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 
-from privfcd.accounting import Budget, PlanPart, gaussian_event
+from privfcd.accounting import Budget, gaussian_event
 from privfcd.data.directions import DirectionMoments
 from privfcd.data.histogram import OctaveHistogram
 from privfcd.data.private import PrivateTable
 from privfcd.data.queries import ClippedMean, SecondMoments
 from privfcd.data.trusted_sum import release_sum
 from privfcd.errors import BudgetExceeded, InvalidParameter
+from privfcd.ledger import PlanPart
 from privfcd.mechanisms import AnalyticGaussian, Gaussian, SimulatedNoise
 
 PARTS = [np.random.default_rng(seed).normal(size=(n, 3)) for seed, n in enumerate((20, 30, 50))]

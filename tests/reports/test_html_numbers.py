@@ -24,9 +24,10 @@ from hypothesis import strategies as st
 from scipy.stats import norm
 
 import privfcd as pf
-from privfcd.accounting import ADD_OR_REMOVE_ONE, REPLACE_ONE, PlanPart
+from privfcd.accounting import ADD_OR_REMOVE_ONE, REPLACE_ONE
 from privfcd.accounting.conversions import gaussian_delta
-from privfcd.accounting.privacy_report import PrivacyReport, report_on, rounded_up
+from privfcd.ledger import PlanPart
+from privfcd.ledger.privacy_report import PrivacyReport, report_on, rounded_up
 from privfcd.reports.html.charts import BOTTOM, LEFT, RIGHT, TOP, charts
 from privfcd.reports.html.costs import cost_groups, event_of, mechanism_words, run_costs, standings
 from privfcd.reports.html.edges import against, edge_rows

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 import privfcd as pf
-from privfcd.accounting.privacy_report import report_on
+from privfcd.ledger.privacy_report import report_on
 from privfcd.reports import privacy_text, report_html, run_summary
 
 from .test_html import BOTH, check_whole, quiet

@@ -8,10 +8,10 @@ import pytest
 
 import privfcd as pf
 from privfcd.algorithms.registry import LEARNERS, learner_class
-from privfcd.planning import defaults_of
 from privfcd.reports import report_html
 from privfcd.reports.html.left_open import ALL_LEFT, IN_PROPORTION, MOMENTS
 from privfcd.reports.html.settings_used import parameters
+from privfcd.runs import defaults_of
 
 from .test_html import check_whole, quiet
 

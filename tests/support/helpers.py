@@ -9,7 +9,7 @@ from typing import Any, NoReturn
 import numpy as np
 import pytest
 
-from privfcd.federation.local import LocalFederation
+from privfcd.algorithms.local import LocalFederation
 from privfcd.mechanisms.entropy import Entropy
 from privfcd.moments import Moments
 

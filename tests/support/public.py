@@ -22,7 +22,7 @@ _ENTRY = re.compile(r"(\*{0,2}\w+(?:, *\*{0,2}\w+)*)(?: ?: .*)?$")
 _RETURNS = re.compile(r"(Return|Yield|Say whether)")  # a summary that says it
 
 FLOORS = (
-    *("accounting", "mechanisms", "graphs", "drawing", "moments", "data", "datasets", "federation", "algorithms"),
+    *("accounting", "ledger", "mechanisms", "graphs", "drawing", "moments", "data", "datasets", "algorithms"),
     *("audits", "reports"),
 )
 """Sub-packages whose `__all__` is public."""

@@ -11,9 +11,9 @@ from numpy.typing import NDArray
 from privfcd.algorithms.consensus import Duals, consensus_step
 from privfcd.algorithms.fed_bnsl import messages
 from privfcd.algorithms.fed_bnsl.settings import Settings
+from privfcd.algorithms.protocol import Federation, SparseMatrix
 from privfcd.algorithms.rounds import RoundRecord, ended_early, expect, still_there
 from privfcd.errors import ConvergenceFailure
-from privfcd.federation.protocol import Federation, SparseMatrix
 
 Array = NDArray[np.float64]
 

@@ -15,11 +15,11 @@ from privfcd.algorithms.fed_bnsl.party import FedBNSLParty
 from privfcd.algorithms.fed_bnsl.settings import LocalStep, Settings
 from privfcd.algorithms.kept_learner import _KeptMomentLearner
 from privfcd.algorithms.learner import EQUAL_VARIANCES, SLOPE, OnRound, settings_of
+from privfcd.algorithms.protocol import Federation
 from privfcd.algorithms.release import messages as release_messages
 from privfcd.algorithms.results import store_graph
 from privfcd.algorithms.rounds import history_rows
 from privfcd.algorithms.scale_notes import store_moment_notes
-from privfcd.federation.protocol import Federation
 from privfcd.moments import Moments, pooled
 
 

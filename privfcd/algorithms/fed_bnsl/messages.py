@@ -8,8 +8,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from privfcd.algorithms.fed_bnsl.settings import Settings
+from privfcd.algorithms.protocol import BYTES_A_FLOAT, Empty, SparseMatrix
 from privfcd.errors import PartyFailed
-from privfcd.federation.protocol import BYTES_A_FLOAT, Empty, SparseMatrix
 
 Array = NDArray[np.float64]
 

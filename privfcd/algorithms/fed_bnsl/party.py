@@ -13,9 +13,9 @@ from privfcd.algorithms.fed_bnsl import messages
 from privfcd.algorithms.fed_bnsl.local_steps import ClosedForm, FrankWolfe, LocalSolver
 from privfcd.algorithms.fed_bnsl.settings import Settings
 from privfcd.algorithms.inputs import aligned
+from privfcd.algorithms.protocol import Empty, Message, SparseMatrix
+from privfcd.algorithms.terms import Terms
 from privfcd.errors import PartyFailed
-from privfcd.federation.protocol import Empty, Message, SparseMatrix
-from privfcd.federation.terms import Terms
 from privfcd.moments import Moments
 
 Array = NDArray[np.float64]

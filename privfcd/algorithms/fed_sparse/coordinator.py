@@ -16,11 +16,11 @@ from privfcd.algorithms.fed_sparse.losses import SQUARED
 from privfcd.algorithms.fed_sparse.refit import Refitted, refit
 from privfcd.algorithms.fed_sparse.run_noise import RunNoise, noise_notes, run_noise
 from privfcd.algorithms.fed_sparse.settings import Settings
+from privfcd.algorithms.protocol import Federation, SparseMatrix
 from privfcd.algorithms.rounds import RoundRecord, check_rows, ended_early, expect, still_there
 from privfcd.algorithms.scale_notes import MOSTLY_CUT, scale_differences
 from privfcd.algorithms.stability.late_rounds import LateRounds, late_rounds
 from privfcd.errors import ConvergenceFailure, PartyFailed
-from privfcd.federation.protocol import Federation, SparseMatrix
 from privfcd.markup import writable
 
 Array = NDArray[np.float64]

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from privfcd.algorithms.fed_sparse.settings import Settings
-from privfcd.federation.protocol import SparseMatrix
+from privfcd.algorithms.protocol import SparseMatrix
 
 Array = NDArray[np.float64]
 

@@ -28,7 +28,9 @@ from privfcd.algorithms.fed_sparse.moment_party import MomentParty, check_moment
 from privfcd.algorithms.fed_sparse.party import FedSparseParty
 from privfcd.algorithms.fed_sparse.settings import GUMBEL_GAUSSIAN, Settings
 from privfcd.algorithms.learner import BEFORE, EQUAL_VARIANCES, SLOPE, Learner, OnRound, settings_of
+from privfcd.algorithms.local import LocalFederation, processors
 from privfcd.algorithms.opening import Facts, StagedParty, ask_facts
+from privfcd.algorithms.protocol import Federation, Message
 from privfcd.algorithms.release import messages as release_messages
 from privfcd.algorithms.release.coordinator import ReleaseCoordinator
 from privfcd.algorithms.release.party import ReleaseParty
@@ -40,8 +42,6 @@ from privfcd.algorithms.rounds import expect, history_rows
 from privfcd.algorithms.scale_notes import store_moment_notes, store_scale_notes
 from privfcd.algorithms.usable import usable
 from privfcd.data.private import PrivateTable
-from privfcd.federation.local import LocalFederation, processors
-from privfcd.federation.protocol import Federation, Message
 from privfcd.moments import Moments, pooled
 
 if TYPE_CHECKING:

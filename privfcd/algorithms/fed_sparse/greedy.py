@@ -24,7 +24,7 @@ from typing import ClassVar
 import numpy as np
 
 from privfcd import checks
-from privfcd.accounting import REPLACE_ONE, NeighboringRelation, Reservation
+from privfcd.accounting import REPLACE_ONE, NeighboringRelation
 from privfcd.algorithms.fed_sparse.descent_gradients import DescentGradient, MomentGradient, RowGradient
 from privfcd.algorithms.fed_sparse.descent_state import DescentState, scores_of
 from privfcd.algorithms.fed_sparse.losses import SQUARED, Loss, checked_loss
@@ -34,6 +34,7 @@ from privfcd.data.private import check_covered
 from privfcd.data.queries import Array, Kind, Norm, centred, check_centre
 from privfcd.data.row_sums import blocked_slack
 from privfcd.errors import ConvergenceFailure, InvalidParameter
+from privfcd.ledger import Reservation
 from privfcd.mechanisms import Gaussian, GumbelMax, Laplace, LaplaceNoisyMax, NoiseStream
 from privfcd.mechanisms.tables import selection_table
 

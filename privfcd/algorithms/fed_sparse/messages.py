@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from privfcd.algorithms.fed_sparse.settings import Settings
-from privfcd.federation.protocol import BYTES_A_FLOAT, Empty, SparseMatrix
+from privfcd.algorithms.protocol import BYTES_A_FLOAT, Empty, SparseMatrix
 
 
 @dataclass(frozen=True)

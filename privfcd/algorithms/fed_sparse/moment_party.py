@@ -12,10 +12,10 @@ from privfcd.algorithms.fed_sparse.descent_gradients import MomentGradient
 from privfcd.algorithms.fed_sparse.descent_state import DescentState
 from privfcd.algorithms.fed_sparse.losses import SQUARED
 from privfcd.algorithms.fed_sparse.settings import Settings
+from privfcd.algorithms.protocol import Empty, Message
+from privfcd.algorithms.terms import Terms
 from privfcd.data.fused import kernels
 from privfcd.errors import InvalidParameter, PartyFailed
-from privfcd.federation.protocol import Empty, Message
-from privfcd.federation.terms import Terms
 from privfcd.mechanisms.staged import MaxTable
 from privfcd.moments import Moments
 

@@ -11,8 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from privfcd.accounting import REPLACE_ONE, Reservation
-from privfcd.accounting.privacy_report import PrivacyReport
+from privfcd.accounting import REPLACE_ONE
 from privfcd.algorithms.charging import run_label
 from privfcd.algorithms.consensus import check_size
 from privfcd.algorithms.fed_sparse import messages
@@ -22,13 +21,15 @@ from privfcd.algorithms.fed_sparse.greedy import GreedyDescent
 from privfcd.algorithms.fed_sparse.plan import BOUNDS, MEAN, REFIT, SMOOTHNESS, ReleasePlan, plan_releases
 from privfcd.algorithms.fed_sparse.settings import Settings
 from privfcd.algorithms.fed_sparse.support_gradient import SupportGradient
+from privfcd.algorithms.protocol import Empty, Message
 from privfcd.algorithms.results import table_report
+from privfcd.algorithms.terms import Terms
 from privfcd.data.histogram import OctaveHistogram, upper_bounds
 from privfcd.data.private import PrivateTable
 from privfcd.data.queries import ClippedMean, ColumnSquares, Query
 from privfcd.errors import BudgetExceeded, ConvergenceFailure, PartyFailed
-from privfcd.federation.protocol import Empty, Message
-from privfcd.federation.terms import Terms
+from privfcd.ledger import Reservation
+from privfcd.ledger.privacy_report import PrivacyReport
 from privfcd.mechanisms import Gaussian
 
 Array = NDArray[np.float64]

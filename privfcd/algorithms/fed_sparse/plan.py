@@ -29,8 +29,6 @@ from dataclasses import dataclass
 from dp_accounting import DpEvent, NonPrivateDpEvent
 
 from privfcd.accounting import compose, gaussian_event, laplace_event, selection_event
-from privfcd.accounting.affordable import affordable_scale
-from privfcd.accounting.ledger import Ledger, PlanPart
 from privfcd.accounting.roots import falling_root
 from privfcd.algorithms.fed_sparse.constants import REFIT_STEPS
 from privfcd.algorithms.fed_sparse.greedy import SELECTION, UPDATE
@@ -38,6 +36,8 @@ from privfcd.algorithms.fed_sparse.settings import MANGOLD_PUBLISHED, Settings
 from privfcd.data.histogram import OctaveHistogram, largest_noise
 from privfcd.data.private import PrivateTable
 from privfcd.errors import BudgetExceeded, InvalidParameter
+from privfcd.ledger.affordable import affordable_scale
+from privfcd.ledger.ledger import Ledger, PlanPart
 from privfcd.mechanisms import LaplaceNoisyMax
 
 BOUNDS = "histogram of octaves (undeclared bounds)"

@@ -19,9 +19,9 @@ from numpy.typing import NDArray
 from privfcd.algorithms.fed_sparse import messages
 from privfcd.algorithms.fed_sparse.constants import REFIT_PRUNE, REFIT_STEPS, lifted
 from privfcd.algorithms.fed_sparse.settings import Settings
+from privfcd.algorithms.protocol import Federation, SparseMatrix
 from privfcd.algorithms.rounds import expect, still_there
 from privfcd.errors import PartyFailed
-from privfcd.federation.protocol import Federation, SparseMatrix
 from privfcd.graphs.dag import project_to_dag
 
 Array = NDArray[np.float64]

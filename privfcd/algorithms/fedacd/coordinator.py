@@ -12,8 +12,8 @@ from privfcd.algorithms.constraint.orientation import Orientation, unshielded_tr
 from privfcd.algorithms.fedacd import messages
 from privfcd.algorithms.fedacd.settings import Settings
 from privfcd.algorithms.fedacd.votes import MASKED, CountedArcs, counted, counted_arcs, counted_triples
+from privfcd.algorithms.protocol import Federation
 from privfcd.algorithms.rounds import expect
-from privfcd.federation.protocol import Federation
 
 Edges = NDArray[np.bool_]
 

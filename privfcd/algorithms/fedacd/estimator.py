@@ -10,7 +10,6 @@ from typing import Any
 import numpy as np
 
 from privfcd import checks
-from privfcd.accounting.privacy_report import PrivacyReport
 from privfcd.algorithms.constraint.block_moments import BlockMoments
 from privfcd.algorithms.constraint.orientation import Orientation
 from privfcd.algorithms.constraint.untested import store_untested
@@ -22,8 +21,10 @@ from privfcd.algorithms.fedacd.settings import EXACT_ALPHA, Settings, noisy_alph
 from privfcd.algorithms.fedacd.votes import CountedArcs
 from privfcd.algorithms.inputs import aligned
 from privfcd.algorithms.learner import ACYCLIC, CAUSES, FAITHFUL, ROWS, OnRound, settings_of
+from privfcd.algorithms.local import LocalFederation
 from privfcd.algorithms.moment_learner import _ReleaseLearner
 from privfcd.algorithms.opening import AskFacts, Facts, StagedParty, ask_facts
+from privfcd.algorithms.protocol import Empty, Federation, Message, Party
 from privfcd.algorithms.release import messages as release_messages
 from privfcd.algorithms.release.party import ReleaseParty
 from privfcd.algorithms.release.release import release_notes
@@ -35,10 +36,9 @@ from privfcd.algorithms.usable import left_out_notes, usable
 from privfcd.data.encoding import CONSTANT, Contrasts
 from privfcd.data.private import PrivateTable
 from privfcd.errors import InvalidParameter, PartyFailed
-from privfcd.federation.local import LocalFederation
-from privfcd.federation.protocol import Empty, Federation, Message, Party
 from privfcd.graphs.cpdag import dag_to_cpdag
 from privfcd.graphs.pdag import Pdag, pdag_to_networkx
+from privfcd.ledger.privacy_report import PrivacyReport
 from privfcd.moments import Moments, pooled
 from privfcd.moments.dependence import LeftOut, left_out, without
 

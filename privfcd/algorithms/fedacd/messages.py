@@ -10,8 +10,8 @@ from numpy.typing import NDArray
 
 from privfcd.algorithms.fedacd.settings import Settings
 from privfcd.algorithms.fedacd.votes import KEEP, MASKED, MOST_SURE, REMOVE, TripleVotes, Votes
+from privfcd.algorithms.protocol import Empty
 from privfcd.errors import PartyFailed
-from privfcd.federation.protocol import Empty
 from privfcd.moments.dependence import LeftOut
 
 Edges = NDArray[np.bool_]

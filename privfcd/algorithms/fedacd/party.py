@@ -10,8 +10,6 @@ import numpy as np
 from dp_accounting import NonPrivateDpEvent
 from numpy.typing import NDArray
 
-from privfcd.accounting import PlanPart, Reservation
-from privfcd.accounting.privacy_report import PrivacyReport
 from privfcd.algorithms.bdeu import BDeu
 from privfcd.algorithms.constraint.block_moments import BlockMoments
 from privfcd.algorithms.constraint.fisher_z import FisherZ
@@ -23,14 +21,16 @@ from privfcd.algorithms.fedacd.reference import run_reference_layer
 from privfcd.algorithms.fedacd.settings import Settings
 from privfcd.algorithms.fedacd.votes import edge_votes, v_structure_votes
 from privfcd.algorithms.hill_climb import hill_climb
+from privfcd.algorithms.protocol import Empty, Message
 from privfcd.algorithms.results import table_report
 from privfcd.algorithms.scores import GaussianBIC, LocalScore
+from privfcd.algorithms.terms import Terms
 from privfcd.data.contingency import ContingencyTables
 from privfcd.data.encoding import Contrasts
 from privfcd.data.private import PrivateTable
 from privfcd.errors import InvalidParameter, PartyFailed
-from privfcd.federation.protocol import Empty, Message
-from privfcd.federation.terms import Terms
+from privfcd.ledger import PlanPart, Reservation
+from privfcd.ledger.privacy_report import PrivacyReport
 from privfcd.mechanisms import Gaussian
 from privfcd.moments import Moments
 

@@ -15,17 +15,17 @@ from privfcd.algorithms import kept_messages as own
 from privfcd.algorithms.inputs import checked_tables, moments_given
 from privfcd.algorithms.kept_learner import _KeptMomentLearner
 from privfcd.algorithms.learner import OnRound, settings_of
+from privfcd.algorithms.local import LocalFederation
 from privfcd.algorithms.peri import messages
 from privfcd.algorithms.peri.coordinator import Outcome, PERICoordinator
 from privfcd.algorithms.peri.party import PERIParty
 from privfcd.algorithms.peri.private_regrets import RegretOptions, least_regrets, private_parties, private_report
 from privfcd.algorithms.peri.settings import Settings
+from privfcd.algorithms.protocol import Federation
 from privfcd.algorithms.release import messages as release_messages
 from privfcd.algorithms.results import store_cpdag, store_privacy, store_released, warn_when_paid
 from privfcd.data.private import PrivateTable
 from privfcd.errors import InvalidParameter
-from privfcd.federation.local import LocalFederation
-from privfcd.federation.protocol import Federation
 from privfcd.graphs.pdag import Pdag, as_pdag
 from privfcd.moments import Moments
 

@@ -11,9 +11,9 @@ from privfcd.algorithms.ges.search import SearchResult, greedy_search
 from privfcd.algorithms.peri import messages
 from privfcd.algorithms.peri.regrets import RegretScore, minus_worst
 from privfcd.algorithms.peri.settings import Settings
+from privfcd.algorithms.protocol import Federation
 from privfcd.algorithms.rounds import expect
 from privfcd.algorithms.scores import AnswersUsedUp
-from privfcd.federation.protocol import Federation
 from privfcd.graphs.pdag import Pdag
 
 SOLVED = 1e-3

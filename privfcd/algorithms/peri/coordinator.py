@@ -12,8 +12,8 @@ from privfcd.algorithms.peri.local_graph import repaired
 from privfcd.algorithms.peri.orientation import Directed, by_authors_rule, by_regret, by_votes
 from privfcd.algorithms.peri.refinement import Refined, refined
 from privfcd.algorithms.peri.settings import Settings
+from privfcd.algorithms.protocol import Empty, Federation
 from privfcd.algorithms.rounds import PartyLost, SameParties, expect
-from privfcd.federation.protocol import Empty, Federation
 from privfcd.graphs.pdag import Pdag
 
 

@@ -10,9 +10,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from privfcd.algorithms.peri.settings import Settings
+from privfcd.algorithms.protocol import BYTES_A_FLOAT, Empty
 from privfcd.algorithms.scores import Family
 from privfcd.errors import InvalidParameter, PartyFailed
-from privfcd.federation.protocol import BYTES_A_FLOAT, Empty
 from privfcd.graphs.pdag import Pdag
 
 Array = NDArray[np.float64]

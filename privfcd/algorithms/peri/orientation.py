@@ -24,9 +24,9 @@ import numpy as np
 from privfcd.algorithms.ges.search import TOLERANCE
 from privfcd.algorithms.peri import messages
 from privfcd.algorithms.peri.regrets import RegretScore, minus_worst
+from privfcd.algorithms.protocol import Federation
 from privfcd.algorithms.rounds import expect
 from privfcd.algorithms.scores import AnswersUsedUp, Remembered
-from privfcd.federation.protocol import Federation
 from privfcd.graphs.cpdag import is_cpdag
 from privfcd.graphs.meek import meek_closure
 from privfcd.graphs.orders import extensions

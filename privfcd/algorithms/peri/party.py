@@ -17,9 +17,9 @@ from privfcd.algorithms.peri import messages
 from privfcd.algorithms.peri.local_graph import learnt_cpdag, repaired
 from privfcd.algorithms.peri.settings import Settings
 from privfcd.algorithms.peri.sources import MomentRegrets, RegretSource
+from privfcd.algorithms.protocol import Empty, Message
+from privfcd.algorithms.terms import Terms
 from privfcd.errors import PartyFailed
-from privfcd.federation.protocol import Empty, Message
-from privfcd.federation.terms import Terms
 from privfcd.graphs.masks import directed_consensus, undirected_consensus
 from privfcd.graphs.orders import consistent_extension
 from privfcd.graphs.pdag import Pdag, with_arrows

@@ -16,9 +16,7 @@ from dataclasses import dataclass
 from dp_accounting import DpEvent, NonPrivateDpEvent
 
 from privfcd import checks
-from privfcd.accounting import PlanPart, Reservation, compose, gaussian_event, laplace_event
-from privfcd.accounting.affordable import affordable_scale
-from privfcd.accounting.privacy_report import PrivacyReport
+from privfcd.accounting import compose, gaussian_event, laplace_event
 from privfcd.algorithms.charging import reserve_all, run_label
 from privfcd.algorithms.peri.party import PERIParty
 from privfcd.algorithms.peri.settings import Settings
@@ -29,6 +27,9 @@ from privfcd.algorithms.results import table_report
 from privfcd.data.private import PrivateTable
 from privfcd.data.queries import SecondMoments
 from privfcd.errors import InvalidParameter
+from privfcd.ledger import PlanPart, Reservation
+from privfcd.ledger.affordable import affordable_scale
+from privfcd.ledger.privacy_report import PrivacyReport
 from privfcd.mechanisms import AnalyticGaussian
 from privfcd.moments import Moments, NoiseTerm
 

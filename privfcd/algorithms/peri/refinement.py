@@ -19,8 +19,8 @@ from numpy.typing import NDArray
 
 from privfcd.algorithms.hill_climb import hill_climb
 from privfcd.algorithms.peri.regrets import RegretScore
+from privfcd.algorithms.protocol import Federation
 from privfcd.algorithms.scores import AnswersUsedUp, Family, Remembered
-from privfcd.federation.protocol import Federation
 from privfcd.graphs.cpdag import dag_to_cpdag
 from privfcd.graphs.orders import extensions
 from privfcd.graphs.pdag import Pdag, bits

@@ -8,9 +8,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from privfcd.algorithms.peri import messages
+from privfcd.algorithms.protocol import Federation
 from privfcd.algorithms.rounds import expect
 from privfcd.algorithms.scores import Family
-from privfcd.federation.protocol import Federation
 
 Array = NDArray[np.float64]
 

@@ -9,11 +9,11 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from privfcd.accounting import Reservation
 from privfcd.algorithms.scores import AnswersUsedUp, Family, GaussianBIC
 from privfcd.data.private import PrivateTable
 from privfcd.data.regression_losses import RegressionLoss
 from privfcd.graphs.pdag import bits
+from privfcd.ledger import Reservation
 from privfcd.mechanisms import Laplace
 from privfcd.moments import Moments
 

@@ -9,8 +9,7 @@ from typing import Any
 import numpy as np
 
 from privfcd import checks
-from privfcd.accounting import REPLACE_ONE, Reservation
-from privfcd.accounting.privacy_report import PrivacyReport
+from privfcd.accounting import REPLACE_ONE
 from privfcd.algorithms.charging import reserve_all, run_label
 from privfcd.algorithms.inputs import aligned, checked_tables, moments_given
 from privfcd.algorithms.personalisation.weights import (
@@ -33,6 +32,8 @@ from privfcd.data.histogram import OctaveHistogram, upper_bounds
 from privfcd.data.private import PrivateTable
 from privfcd.data.queries import ClippedMean, Query
 from privfcd.errors import InvalidParameter
+from privfcd.ledger import Reservation
+from privfcd.ledger.privacy_report import PrivacyReport
 from privfcd.mechanisms import Gaussian
 from privfcd.moments import Moments, NoiseTerm
 

@@ -10,9 +10,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from privfcd import checks
-from privfcd.accounting.privacy_report import PrivacyReport
 from privfcd.errors import InvalidParameter
 from privfcd.graphs.dag import from_networkx, is_acyclic, to_networkx
+from privfcd.ledger.privacy_report import PrivacyReport
 from privfcd.moments import Moments
 
 if TYPE_CHECKING:

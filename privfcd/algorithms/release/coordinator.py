@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from privfcd.algorithms.protocol import Empty, Federation
 from privfcd.algorithms.release import messages, rules
 from privfcd.algorithms.release.plan import COVARIANCE, DIFFERENCES, HISTOGRAM, MEAN, ROUND, SCALES
 from privfcd.algorithms.release.rounds import Rounds
@@ -16,7 +17,6 @@ from privfcd.algorithms.release.settings import ReleaseSettings
 from privfcd.algorithms.release.whitening import Whitening
 from privfcd.algorithms.rounds import check_rows, expect, still_there
 from privfcd.errors import InvalidParameter
-from privfcd.federation.protocol import Empty, Federation
 from privfcd.moments import Moments, NoiseTerm
 from privfcd.moments.octaves import BINS
 

@@ -7,9 +7,9 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from privfcd.algorithms.protocol import BYTES_A_FLOAT, Empty, SparseMatrix
 from privfcd.algorithms.release.settings import ReleaseSettings
 from privfcd.errors import PartyFailed
-from privfcd.federation.protocol import BYTES_A_FLOAT, Empty, SparseMatrix
 
 Array = NDArray[np.float64]
 

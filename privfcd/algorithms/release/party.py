@@ -10,23 +10,24 @@ from typing import Any, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from privfcd.accounting import REPLACE_ONE, Reservation
+from privfcd.accounting import REPLACE_ONE
 from privfcd.accounting.calibration import epsilon_of
 from privfcd.accounting.group_privacy import group_event
-from privfcd.accounting.privacy_report import PrivacyReport, rounded_up
 from privfcd.algorithms.charging import run_label
+from privfcd.algorithms.protocol import Empty, Message
 from privfcd.algorithms.release import messages, rules
 from privfcd.algorithms.release.plan import COVARIANCE, HISTOGRAM, MEAN, TablePlan, affordable_mu, plan_tables
 from privfcd.algorithms.release.settings import ReleaseSettings
 from privfcd.algorithms.results import table_report
+from privfcd.algorithms.terms import Terms
 from privfcd.data.directions import LinearMoments
 from privfcd.data.histogram import OctaveHistogram
 from privfcd.data.private import Mechanism, PrivateTable
 from privfcd.data.queries import ClippedMean, Query, SecondMoments
 from privfcd.data.trusted_sum import check_summable, release_sum
 from privfcd.errors import PartyFailed
-from privfcd.federation.protocol import Empty, Message
-from privfcd.federation.terms import Terms
+from privfcd.ledger import Reservation
+from privfcd.ledger.privacy_report import PrivacyReport, rounded_up
 from privfcd.mechanisms import AnalyticGaussian, Gaussian
 from privfcd.moments import Moments, NoiseTerm
 

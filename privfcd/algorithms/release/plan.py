@@ -13,11 +13,12 @@ from dataclasses import dataclass
 
 from dp_accounting import NonPrivateDpEvent
 
-from privfcd.accounting import PlanPart, compose, gaussian_event
-from privfcd.accounting.affordable import affordable_scale
+from privfcd.accounting import compose, gaussian_event
 from privfcd.algorithms.release.settings import ReleaseSettings
 from privfcd.data.private import PrivateTable
 from privfcd.errors import InvalidParameter
+from privfcd.ledger import PlanPart
+from privfcd.ledger.affordable import affordable_scale
 
 HISTOGRAM = "histogram of octaves (bounds)"
 SCALES = "histogram of octaves (scales)"

@@ -10,9 +10,10 @@ from typing import Any
 import numpy as np
 
 from privfcd import checks
-from privfcd.accounting.privacy_report import PrivacyReport
 from privfcd.algorithms.inputs import checked_tables
+from privfcd.algorithms.local import LocalFederation
 from privfcd.algorithms.opening import Facts
+from privfcd.algorithms.protocol import Federation
 from privfcd.algorithms.release.coordinator import Outcome, ReleaseCoordinator
 from privfcd.algorithms.release.party import ReleaseParty
 from privfcd.algorithms.release.settings import ReleaseSettings
@@ -20,8 +21,7 @@ from privfcd.algorithms.release.whitening import Whitening, structure_whitening
 from privfcd.algorithms.results import warn_when_paid
 from privfcd.data.private import PrivateTable
 from privfcd.data.second_moments import table_origin
-from privfcd.federation.local import LocalFederation
-from privfcd.federation.protocol import Federation
+from privfcd.ledger.privacy_report import PrivacyReport
 from privfcd.moments import Moments, pooled
 
 _UNKNOWN = (

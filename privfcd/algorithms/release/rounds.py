@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from privfcd.algorithms.protocol import Federation, SparseMatrix
 from privfcd.algorithms.release import messages, rules
 from privfcd.algorithms.release.clipping import kept_share, ratio_for
 from privfcd.algorithms.release.combine import Combined, Round, alone, combine
@@ -21,7 +22,6 @@ from privfcd.algorithms.release.whitening import NextRows, Whitening, next_rows
 from privfcd.algorithms.rounds import expect, still_there
 from privfcd.data.directions import linear_on_grid
 from privfcd.data.pairs import SHIFTS
-from privfcd.federation.protocol import Federation, SparseMatrix
 from privfcd.moments import Moments, NoiseTerm
 from privfcd.moments.octaves import column_scales, mostly_zeros, nonzero_shares
 

@@ -16,12 +16,12 @@ import numpy as np
 from dp_accounting import NeighboringRelation
 
 from privfcd.accounting import REPLACE_ONE, Budget
-from privfcd.accounting.privacy_report import PrivacyReport
 from privfcd.algorithms.stability.late_rounds import LateRounds
 from privfcd.algorithms.stability.streams import stream
 from privfcd.algorithms.stability.tally import Tally
 from privfcd.data.private import PrivateTable
 from privfcd.errors import InvalidParameter
+from privfcd.ledger.privacy_report import PrivacyReport
 from privfcd.mechanisms import SimulatedNoise
 
 SPARE = 1 + 1e-9

@@ -15,11 +15,11 @@ from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
 from privfcd import checks
-from privfcd.accounting.privacy_report import PrivacyReport, rounded_up
 from privfcd.algorithms.results import missing_promises
 from privfcd.drawing.edges import drawn_edges
 from privfcd.drawing.layers import PictureTooLarge
 from privfcd.drawing.svg import graph_svg
+from privfcd.ledger.privacy_report import PrivacyReport, rounded_up
 from privfcd.reports.html import wording
 from privfcd.reports.html.charts import charts
 from privfcd.reports.html.costs import cost_groups, standings

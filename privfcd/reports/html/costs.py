@@ -28,9 +28,9 @@ from dp_accounting import (
 from privfcd.accounting.accountants import pure_cost, zcdp_cost
 from privfcd.accounting.costs import exact_cost
 from privfcd.accounting.events import BoundedRangeDpEvent, EpsilonDeltaDpEvent, leaves
-from privfcd.accounting.privacy_report import PrivacyReport, ReportedPart, rounded_up
 from privfcd.amounts import float_up
 from privfcd.errors import InvalidParameter
+from privfcd.ledger.privacy_report import PrivacyReport, ReportedPart, rounded_up
 from privfcd.reports.html.promise import NEGLIGIBLE
 from privfcd.reports.html.wording import printable, rounded_down
 

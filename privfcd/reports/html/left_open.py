@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from privfcd.accounting.privacy_report import PrivacyReport, rounded_up
 from privfcd.algorithms.release.plan import COVARIANCE, DIFFERENCES, HISTOGRAM, MEAN, ROUND
+from privfcd.ledger.privacy_report import PrivacyReport, rounded_up
 from privfcd.reports.html.promise import OPEN, kind_of
 from privfcd.reports.html.wording import value_text
 from privfcd.reports.run import BEFORE, reports_of, where_paid

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from privfcd import checks
-from privfcd.accounting.privacy_report import rounded_up
+from privfcd.ledger.privacy_report import rounded_up
 from privfcd.markup import writable
 from privfcd.reports.html import wording
 from privfcd.reports.html.context import check_fitted, context

@@ -6,7 +6,7 @@ import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
-from privfcd.accounting.privacy_report import PrivacyReport, rounded_up, towards
+from privfcd.ledger.privacy_report import PrivacyReport, rounded_up, towards
 from privfcd.reports.html.wording import printable
 
 NEGLIGIBLE = 1e-9

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from privfcd.accounting.privacy_report import PrivacyReport
+from privfcd.ledger.privacy_report import PrivacyReport
 from privfcd.reports.html.left_open import came_to
 from privfcd.reports.html.promise import OPEN, SIMULATED, kind_of
 from privfcd.reports.html.wording import printable, value_text

@@ -1,1 +1,0 @@
-"""The same parties and coordinators between machines."""

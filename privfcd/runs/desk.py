@@ -1,0 +1,168 @@
+"""A party's desk: its table behind its ledger, what a study asks of it, and the half that answers."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from privfcd import checks
+from privfcd.algorithms.kept_messages import Planned
+from privfcd.algorithms.protocol import Party
+from privfcd.data.private import PrivateTable
+from privfcd.data.tables import read_table
+from privfcd.errors import InvalidParameter
+from privfcd.ledger.privacy_report import PrivacyReport
+from privfcd.ledger.tools import open_ledger, show
+from privfcd.mechanisms import NoiseSource, SecureNoise
+from privfcd.runs import log1p_rows
+from privfcd.runs.method import Method
+from privfcd.runs.wire.durable import DurableParty
+from privfcd.runs.wire.study_file import Study
+from privfcd.runs.wire.study_ledger import StudyLedger
+
+
+@dataclass(frozen=True, eq=False)
+class Desk:
+    """What a party has before it takes part.
+
+    Attributes
+    ----------
+    study : Study
+    name : str
+        Of the study's parties, which this one is.
+    ledger : StudyLedger
+    method : Method
+    rows : ndarray of shape (n, d)
+        The study's columns, in its order; for a `PrivateTable` on `ledger` only.
+    noise : NoiseSource
+    """
+
+    study: Study
+    name: str
+    ledger: StudyLedger
+    method: Method
+    rows: NDArray[np.float64] = field(repr=False)
+    noise: NoiseSource
+    _made: list[Any] = field(default_factory=list, repr=False)
+
+    @classmethod
+    def open(
+        cls,
+        study: Study,
+        name: str,
+        table: str | os.PathLike[str],
+        ledger: str | os.PathLike[str],
+        *,
+        data_set: str | None = None,
+        noise: NoiseSource | None = None,
+    ) -> Desk:
+        """Read the table and open the ledger; nothing is charged.
+
+        Parameters
+        ----------
+        study : Study
+        name : str
+            The party's, one of the study's.
+        table : path
+            CSV or Parquet, with the study's columns among its own.
+        ledger : path
+            Made by `privfcd ledger init`.
+        data_set : str, optional
+            Whose budget pays; the ledger's only one by default.
+        noise : NoiseSource, optional
+            Secure by default.
+
+        Raises
+        ------
+        InvalidParameter, InvalidTable
+            What is wrong; for the owner's eyes.
+        """
+        if name not in study.parties:
+            raise checks.refuse("name", name, "one of the study's parties: " + ", ".join(study.parties))
+        method = Method(study)
+        given = read_table(table, columns=study.columns)
+        rows = log1p_rows(given, name) if study.log1p else given.rows
+        own = StudyLedger(open_ledger(ledger, _data_set(ledger, data_set)), study.epsilon, study.delta)
+        return cls(study, name, own, method, rows, SecureNoise() if noise is None else noise)
+
+    def half(self) -> Party:
+        """Return the party's half on a table made anew, whose noise streams are those of a table's first run."""
+        made = self.method.party(self._table(), self.study.parties.index(self.name))
+        self._made[:] = [made]
+        return made
+
+    def preview(self) -> dict[str, Any]:
+        """Return what the study asks of this party and what it will cost; asks the ledger, charges nothing.
+
+        Raises
+        ------
+        BudgetExceeded, InvalidParameter
+            The party cannot take part.
+        """
+        study = self.study
+        made = self.method.party(self._table(), self.study.parties.index(self.name))
+        facts, *offers = [message for those in self.method.agreed().values() for message in those]
+        made.answer(facts)
+        if made.answer(offers[0]) == Planned(False):  # the coordinator will ask for less
+            made.answer(offers[1])
+        left = self.ledger.left()
+        return {
+            "study": study.name,
+            "digest": study.digest,
+            "method": study.method,
+            "party": self.name,
+            "parties": list(study.parties),
+            "columns": list(study.columns),
+            "rows (public)": len(self.rows),
+            "bounds (public)": None if study.bounds is None else list(study.bounds),
+            "log1p": study.log1p,
+            "parameters": dict(study.parameters),
+            "epsilon": "inf: no privacy" if study.epsilon is None else study.epsilon,
+            "delta": study.delta,
+            "ledger": self.ledger.name,
+            "left before": "no budget" if self.ledger.open else str(left or "nothing"),
+            "noise": "none: exact answers" if self.ledger.open else self.noise.label,
+        }
+
+    def report(self) -> PrivacyReport | None:
+        """Return what was promised to the rows for what this process charged; None where it has charged nothing.
+
+        For the owner: it is what a run of the same study in one process reports of this table.
+        """
+        reports = self._made[0].reports() if self._made else []
+        return reports[0] if reports else None
+
+    def _table(self) -> PrivateTable:
+        return PrivateTable(
+            self.rows, self.study.columns, ledger=self.ledger, bounds=self.study.bounds, noise=self.noise
+        )
+
+    def party(self, *, attempt: int = 1, log: Callable[[str], None] = lambda line: None) -> DurableParty:
+        """Return the half that answers requests."""
+        return DurableParty(
+            self.half,
+            self.ledger,
+            self.method.codec,
+            self.study.digest,
+            name=self.name,
+            keys=self.study.keys,
+            agreed=self.method.agreed(),
+            charging=self.method.charging,
+            ending=self.method.ending,
+            attempt=checks.count("attempt", attempt),
+            log=log,
+        )
+
+
+def _data_set(ledger: str | os.PathLike[str], wanted: str | None) -> str:
+    declared = list(show(ledger)["data_sets"])
+    if wanted is None and len(declared) == 1:
+        return str(declared[0])
+    if wanted not in declared:
+        raise InvalidParameter(f"data_set must be one of the ledger's, {declared}, got {wanted!r}")
+    return str(wanted)

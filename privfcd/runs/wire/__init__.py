@@ -1,0 +1,1 @@
+"""What passes between machines, and what a party and a coordinator keep of it."""

@@ -339,7 +339,7 @@ def test_a_copy_without_its_head_is_adopted_and_an_old_format_upgraded(run: Run,
     assert code == 0 and "can be charged" in out and "compare the head" in out
     assert run("ledger", "init", str(copy), "--name", "b", "--rho", "1")[0] == 0
     old = tmp_path / "old.sqlite"
-    old.write_bytes((Path(__file__).parents[1] / "accounting/stored/version-1.sqlite").read_bytes())
+    old.write_bytes((Path(__file__).parents[1] / "ledger/stored/version-1.sqlite").read_bytes())
     code, _, err = run("ledger", "show", str(old))
     assert code == 2 and "privfcd ledger upgrade" in err
     code, out, _ = run("ledger", "upgrade", str(old))

@@ -20,7 +20,7 @@ import pytest
 import privfcd
 
 ROOT = Path(__file__).parents[2]
-ROOMS = ("accounting", "ledger", "mechanisms", "data", "moments", "graphs", "algorithms", "runs", "audits", "reports")
+ROOMS = ("accounting", "ledger", "mechanisms", "data", "moments", "graphs", "algorithms", "audits", "reports")
 
 OWN = {"genindex", "search", "py-modindex"}  # pages that Sphinx makes, for its search box and footers
 _CODE = ("pre", "script", "style")

@@ -334,7 +334,7 @@ def test_a_clock_that_goes_back_warns_and_keeps_the_order(path: Path, monkeypatc
     ledger = open_ledger(path, "patients")
     back = (datetime.now(UTC) - timedelta(days=2)).isoformat(timespec="milliseconds")
     for module in ("sqlite_journal", "journal_rows"):
-        monkeypatch.setattr(f"privfcd.accounting.{module}.now", lambda: back)
+        monkeypatch.setattr(f"privfcd.ledger.{module}.now", lambda: back)
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         with pytest.raises(errors.ClockWentBack):

@@ -176,10 +176,8 @@ class _KeptMomentLearner(_ReleaseLearner):
             rule = {"method": "preconditioned, each party alone"}
         else:
             rule = self.released(federation, facts).rule
-        kept = expect(federation, own.AskKept(), own.Kept)
+        kept = expect(federation, own.AskKept(), own.Kept, columns)
         names = tuple(federation.names)
-        for name, answer in zip(federation.names, kept, strict=True):
-            answer.check(columns, name)
         known, looked = self._looked(kept, columns, rule)
         aside = tuple(each.column for each in looked[0])
         if aside:

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 
 from privfcd import checks
-from privfcd.algorithms.protocol import Message, Party
+from privfcd.algorithms.protocol import Check, Message, Party
 from privfcd.errors import InvalidParameter
 
 
@@ -48,7 +48,7 @@ class LocalFederation:
         """See `Federation.bytes_exchanged`."""
         return self._bytes
 
-    def ask(self, message: Message) -> list[Message]:
+    def ask(self, message: Message, check: Check | None = None) -> list[Message]:
         """See `Federation.ask`. After failures the first failing party's error is raised, and nothing is counted."""
         if self._workers == 1 or getattr(message, "in_turn", False):
             answers = [party.answer(message) for party in self._parties]
@@ -56,6 +56,9 @@ class LocalFederation:
             with ThreadPoolExecutor(self._workers) as pool:
                 waiting = [pool.submit(party.answer, message) for party in self._parties]
                 answers = [future.result() for future in waiting]
+        if check is not None:
+            for name, answer in zip(self.names, answers, strict=True):
+                check(answer, name)
         self._bytes += message.payload_bytes() * len(answers)
         self._bytes += sum(answer.payload_bytes() for answer in answers)
         return answers

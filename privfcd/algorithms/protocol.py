@@ -7,9 +7,9 @@ answers only. Messages are small frozen dataclasses; none carries rows or exact 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -26,6 +26,10 @@ class Message(Protocol):
 
     def payload_bytes(self) -> int:
         """Return its size by the rule of Fassy et al. 2025, B.2.1: numbers and matrix indices, no envelopes."""
+
+
+Check = Callable[[Any, str], None]
+"""Looks at an answer and its party's name, and raises PartyFailed for an answer that cannot be."""
 
 
 class Party(Protocol):
@@ -50,8 +54,8 @@ class Federation(Protocol):
     def bytes_exchanged(self) -> int:
         """Bytes so far, both ways."""
 
-    def ask(self, message: Message) -> list[Message]:
-        """Send `message` to every party and return their answers in order."""
+    def ask(self, message: Message, check: Check | None = None) -> list[Message]:
+        """Send `message` to every party and return their answers in order; `check` sees each of them."""
 
 
 @dataclass(frozen=True)

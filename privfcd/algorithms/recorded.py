@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from privfcd.algorithms.local import LocalFederation
-from privfcd.algorithms.protocol import Federation, Message, Party
+from privfcd.algorithms.protocol import Check, Federation, Message, Party
 
 
 class RecordedFederation:
@@ -41,8 +41,8 @@ class RecordedFederation:
         """See `Federation.bytes_exchanged`."""
         return self._inner.bytes_exchanged
 
-    def ask(self, message: Message) -> list[Message]:
+    def ask(self, message: Message, check: Check | None = None) -> list[Message]:
         """See `Federation.ask`."""
-        answers = self._inner.ask(message)
+        answers = self._inner.ask(message, check)
         self.transcript.append((message, list(answers)))
         return answers

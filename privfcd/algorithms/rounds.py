@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast
 
 import numpy as np
 from numpy.typing import NDArray
 
 from privfcd import checks
-from privfcd.algorithms.protocol import Federation, Message
+from privfcd.algorithms.protocol import Check, Federation, Message
 from privfcd.errors import InvalidParameter, PartyFailed
 
 Array = NDArray[np.float64]
@@ -81,18 +81,30 @@ def check_on_round(on_round: Any) -> None:
         raise checks.refuse("on_round", on_round, "a function of a RoundRecord, or None")
 
 
-def expect(federation: Federation, message: Message, kind: type[Reply]) -> list[Reply]:
+def expect(federation: Federation, message: Message, kind: type[Reply], *shape: Any) -> list[Reply]:
     """Ask all parties, and return their answers; PartyFailed names a party that answers with something else.
 
     The answers are in the order of `federation.names` as it is afterwards: a party may be lost by the question.
+
+    Parameters
+    ----------
+    federation : Federation
+    message : Message
+    kind : type
+        Of each answer.
+    *shape
+        What the answer's `check` takes before the party's name, such as the number of columns. It raises PartyFailed for
+        an answer of another shape, or of values that cannot be; between machines that party is then lost, as if it had
+        not answered. Without a shape the class alone is checked.
     """
-    answers: list[Reply] = []
-    replies = federation.ask(message)
-    for name, answer in zip(federation.names, replies, strict=True):
+
+    def checked(answer: Message, name: str) -> None:
         if not isinstance(answer, kind):
             raise PartyFailed(f"{name} answered {type(answer).__name__} where {kind.__name__} was expected")
-        answers.append(answer)
-    return answers
+        if shape:
+            cast("Any", answer).check(*shape, name)
+
+    return cast("list[Reply]", federation.ask(message, checked))
 
 
 def still_there(federation: Federation, names: Sequence[str]) -> list[int]:
@@ -120,9 +132,9 @@ class SameParties:
         """See `Federation.bytes_exchanged`."""
         return self._inner.bytes_exchanged
 
-    def ask(self, message: Message) -> list[Message]:
+    def ask(self, message: Message, check: Check | None = None) -> list[Message]:
         """See `Federation.ask`."""
-        answers = self._inner.ask(message)
+        answers = self._inner.ask(message, check)
         if len(self._inner.names) != len(self.names):
             raise PartyLost
         return answers

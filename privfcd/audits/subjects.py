@@ -36,7 +36,7 @@ from privfcd.algorithms.fed_sparse.coordinator import FedSparseCoordinator
 from privfcd.algorithms.fed_sparse.greedy import SELECTION, UPDATE, GreedyDescent
 from privfcd.algorithms.fed_sparse.party import FedSparseParty
 from privfcd.algorithms.fed_sparse.settings import Settings
-from privfcd.algorithms.protocol import Message, SparseMatrix
+from privfcd.algorithms.protocol import Check, Message, SparseMatrix
 from privfcd.algorithms.recorded import RecordedFederation
 from privfcd.audits.canaries import Template
 from privfcd.data.private import PrivateTable
@@ -203,13 +203,13 @@ class _Steered:
         """See `Federation.bytes_exchanged`."""
         return self._inner.bytes_exchanged
 
-    def ask(self, message: Message) -> list[Message]:
+    def ask(self, message: Message, check: Check | None = None) -> list[Message]:
         """See `Federation.ask`."""
         if isinstance(message, messages.Round):
             raise _RoundsBegin
         if isinstance(message, messages.Configure):
             self._aim(message.clip)
-        return self._inner.ask(message)
+        return self._inner.ask(message, check)
 
     def run(self) -> None:
         """Run all rounds."""

@@ -168,7 +168,7 @@ def _log_ratio(federation: RecordedFederation, rows: np.ndarray, other: np.ndarr
         elif isinstance(message, messages.AskMoments):
             assert isinstance(answer, messages.Matrix) and message.linear is not None
             query = LinearMoments(message.linear.dense(), message.row_norm, differences=message.differences)
-            seen, scale = answer.dense(3, "x"), answer.scale
+            seen, scale = answer.dense(), answer.scale
         else:
             continue
         one, two = query.evaluate(rows), query.evaluate(other)
@@ -214,10 +214,10 @@ def test_a_party_answers_no_round_whose_matrix_would_blow_up(matrix: np.ndarray)
 
 def test_malformed_answers_are_refused() -> None:
     with pytest.raises(PartyFailed, match="malformed"):
-        messages.Matrix(2, np.ones(4), 1.0).dense(2, "x")
+        messages.Matrix(2, np.ones(4), 1.0).check(2, "x")
     with pytest.raises(PartyFailed, match="malformed"):
-        messages.Matrix(2, np.full(3, math.nan), 1.0).dense(2, "x")
+        messages.Matrix(2, np.full(3, math.nan), 1.0).check(2, "x")
     with pytest.raises(PartyFailed, match="noise of scale"):
-        messages.Matrix(2, np.ones(3), -1.0).dense(2, "x")
+        messages.Matrix(2, np.ones(3), -1.0).check(2, "x")
     with pytest.raises(PartyFailed, match="malformed"):
         messages.Numbers(np.ones(3), math.inf).check((3,), "x")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import fields, is_dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -13,6 +14,7 @@ from privfcd.algorithms.protocol import SparseMatrix
 from privfcd.errors import PartyFailed
 from privfcd.ledger.sqlite_journal import SqliteJournal
 from privfcd.ledger.tools import open_ledger, verify
+from privfcd.moments import Moments
 from privfcd.runs.method import Method
 from privfcd.runs.study_run import StudyRun, run_study
 from privfcd.runs.wire.envelope import ENVELOPES, Answer
@@ -25,6 +27,8 @@ SHORT: dict[str, dict[str, Any]] = {
     "fed-sparse": {"rounds": 2, "updates": 4},
     "peri": {},
     "fed-bnsl": {"rounds": 2},
+    "fedacd": {},
+    "ges": {},
 }
 
 
@@ -66,7 +70,7 @@ def hasty(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(SqliteJournal, "_synchronous", "OFF")
 
 
-@pytest.mark.parametrize("method", ["equal-variance", "fed-sparse", "peri"])
+@pytest.mark.parametrize("method", ["equal-variance", "fed-sparse", "peri", "fedacd"])
 def test_a_party_killed_at_the_charge_in_the_middle_or_at_the_end(place: Place, method: str) -> None:
     kill_at_questions(place, method, every=False)
 
@@ -104,6 +108,61 @@ def kill_at_questions(place: Place, method: str, every: bool) -> None:
             assert f"{victim} at question {at}" in notes and ", ".join(others) in notes and "stays spent" in notes
             if hasattr(run.model, "moments_") and method in ("equal-variance", "notears"):
                 assert run.model.moments_.rows == 2 * ROWS
+
+
+class BendingWire(Wire):
+    """A wire at whose end one party answers a question with the right message in another shape."""
+
+    def __init__(self, halves: Any, codec: Any, victim: str, at: int) -> None:
+        super().__init__(halves)
+        self.codec, self.victim, self.at, self.bent = codec, victim, at, False
+
+    def exchange(self, requests: Mapping[str, bytes], timeout: float) -> dict[str, bytes]:
+        found = dict(super().exchange(requests, timeout))
+        if self.victim in found and ENVELOPES.decode(requests[self.victim]).sequence == self.at:
+            envelope = ENVELOPES.decode(found[self.victim])
+            message, self.bent = bent(self.codec.decode(envelope.payload))
+            found[self.victim] = ENVELOPES.encode(replace(envelope, payload=self.codec.encode(message)))
+        return found
+
+
+def bent(message: Any) -> tuple[Any, bool]:
+    """Return a message whose first list or array is one entry longer, and whether it has any."""
+    for each in fields(message):
+        value = getattr(message, each.name)
+        if isinstance(value, np.ndarray) and value.ndim:
+            return replace(message, **{each.name: np.concatenate([value, value[:1] if len(value) else [1]])}), True
+        if isinstance(value, tuple) and value and each.name != "columns":
+            return replace(message, **{each.name: (*value, value[0])}), True
+        if is_dataclass(value) and not isinstance(value, type | Moments):  # moments check themselves
+            inner, changed = bent(value)
+            if changed:
+                return replace(message, **{each.name: inner}), True
+    return message, False
+
+
+@pytest.mark.parametrize("method", SHORT)
+def test_a_party_whose_answer_has_another_shape_is_lost_and_the_run_goes_on(place: Place, method: str) -> None:
+    study = place.study(method, min_parties=2, parameters=SHORT[method])
+    place.ledgers()
+    wire = Wire(place.halves(study))
+    undisturbed = run_study(study, wire)
+    codec, charging = Method(study).codec, Method(study).charging
+    asked = [codec.decode(ENVELOPES.decode(body).payload) for name, body in wire.sent if name == "north"]
+    charge = 1 + next(number for number, message in enumerate(asked) if isinstance(message, charging))
+    kinds: dict[type, int] = {}
+    for number, message in enumerate(asked[charge : undisturbed.questions - 1], charge + 1):
+        kinds.setdefault(type(message), number)
+    tried = 0
+    for at in kinds.values():
+        place.ledgers_again()
+        bending = BendingWire(place.halves(study), codec, "south", at)
+        run = run_study(study, bending, tries=1)
+        if bending.bent:
+            tried += 1
+            assert run.parties == ("north", "west") and f"lost at question {at}" in run.absent["south"], at
+            assert np.isfinite(run.model.adjacency_matrix_).all()
+    assert tried
 
 
 def test_with_too_few_left_the_run_stops_and_says_what_is_spent(place: Place) -> None:

@@ -12,7 +12,7 @@ import pytest
 import privfcd as pf
 from privfcd.accounting import ADD_OR_REMOVE_ONE, gaussian_event
 from privfcd.algorithms.local import LocalFederation
-from privfcd.algorithms.protocol import Message
+from privfcd.algorithms.protocol import Check, Message
 from privfcd.algorithms.registry import LEARNERS, learner_class
 from privfcd.errors import InvalidParameter
 from privfcd.ledger import Ledger
@@ -46,9 +46,9 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> list[float]:
     """A clock that only questions to the parties move: what a run takes is then the same on every machine."""
     now, ask = [0.0], LocalFederation.ask
 
-    def asked(self: LocalFederation, message: Message) -> list[Message]:
+    def asked(self: LocalFederation, message: Message, check: Check | None = None) -> list[Message]:
         now[0] += QUESTION
-        return ask(self, message)
+        return ask(self, message, check)
 
     monkeypatch.setattr(LocalFederation, "ask", asked)
     for module in ("plan", "rehearsal"):

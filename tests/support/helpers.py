@@ -38,8 +38,8 @@ def wiretapped(monkeypatch: pytest.MonkeyPatch, module: ModuleType) -> list[tupl
     passed: list[tuple[Any, list[Any]]] = []
     plain = LocalFederation.ask
 
-    def ask(self: LocalFederation, message: Any) -> list[Any]:
-        answers = plain(self, message)
+    def ask(self: LocalFederation, message: Any, check: Any = None) -> list[Any]:
+        answers = plain(self, message, check)
         if type(message).__module__ == module.__name__:
             passed.append((message, answers))
         return answers

@@ -63,12 +63,11 @@ class FedBNSLCoordinator:
         records: list[RoundRecord] = []
         for number in range(1, settings.rounds + 1):
             request = messages.Round(number, None if number == 1 else _matrix(consensus, dense))
-            updates = expect(federation, request, messages.LocalUpdate)
+            updates = expect(federation, request, messages.LocalUpdate, d)
             duals.keep(still_there(federation, names))
             names = tuple(federation.names)
             local = np.zeros((len(updates), d, d))
-            for index, (name, update) in enumerate(zip(names, updates, strict=True)):
-                update.weights.check(d, name)
+            for index, update in enumerate(updates):
                 local[index] = update.weights.dense()
             average = local.mean(axis=0) + duals.mean / settings.rho2
             support = everything if dense else everything & (local != 0).any(axis=0)

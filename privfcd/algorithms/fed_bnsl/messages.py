@@ -86,6 +86,10 @@ class LocalUpdate:
 
     weights: DenseMatrix | SparseMatrix
 
+    def check(self, d: int, sender: str) -> None:
+        """Raise PartyFailed unless B is a well-formed matrix of `d` columns."""
+        self.weights.check(d, sender)
+
     def payload_bytes(self) -> int:
         """Return the size of B."""
         return self.weights.payload_bytes()

@@ -20,7 +20,7 @@ from privfcd.algorithms.protocol import Federation, SparseMatrix
 from privfcd.algorithms.rounds import RoundRecord, check_rows, ended_early, expect, still_there
 from privfcd.algorithms.scale_notes import MOSTLY_CUT, scale_differences
 from privfcd.algorithms.stability.late_rounds import LateRounds, late_rounds
-from privfcd.errors import ConvergenceFailure, PartyFailed
+from privfcd.errors import ConvergenceFailure
 from privfcd.markup import writable
 
 Array = NDArray[np.float64]
@@ -88,9 +88,9 @@ class FedSparseCoordinator:
         began = time.perf_counter()
         private = any(quote.private for quote in quotes)
         share = (private or settings.refit_share > 0) and settings.smoothness is None
-        names = tuple(federation.names)
+        names, d = tuple(federation.names), len(self._columns)
         federation.ask(messages.Charge())
-        started = expect(federation, messages.Start(share), messages.Started)
+        started = expect(federation, messages.Start(share), messages.Started, d, share)
         moments = None if settings.smoothness is None else np.array(settings.smoothness)
         quotes, names = self._left(federation, quotes, names)
         looked: list[str] = []
@@ -108,14 +108,14 @@ class FedSparseCoordinator:
 
         noise_of(quotes)  # what a party says of its noise is checked before the rounds
         federation.ask(constants)
-        d = len(self._columns)
         quotes, names = self._left(federation, quotes, names)
         consensus, duals = np.zeros((d, d)), Duals(len(names), d, settings.rho2)
         alpha = 0.0
         records: list[RoundRecord] = []
         early = ""
         for number in range(1, settings.rounds + 1):
-            updates = expect(federation, messages.Round(number, SparseMatrix.of(consensus)), messages.LocalUpdate)
+            ask = messages.Round(number, SparseMatrix.of(consensus))
+            updates = expect(federation, ask, messages.LocalUpdate, d)
             duals.keep(still_there(federation, names))
             quotes, names = self._left(federation, quotes, names)
             try:
@@ -213,7 +213,6 @@ def _local(updates: list[messages.LocalUpdate], names: tuple[str, ...], d: int) 
                 f"weights grew beyond what {name} can compute with: the noise is too large for this step; use more rows, a "
                 "larger epsilon or fewer updates"
             )
-        update.weights.check(d, name)
         local[index] = update.weights.dense()
     return local
 
@@ -241,11 +240,10 @@ class _Sizes:
     @classmethod
     def of(cls, started: list[messages.Started], quotes: list[messages.Quote], columns: tuple[str, ...]) -> _Sizes:
         """Return what the parties sent."""
-        d = len(columns)
-        squares = _stated([answer.second_moments for answer in started], d, "second moments")
-        noise = _stated([answer.noise_sd for answer in started], d, "noise of second moments")
-        uncut = tuple([np.finfo(float).max] * d)
-        most = _stated([uncut if answer.most is None else answer.most for answer in started], d, "bounds of squares")
+        uncut = tuple([np.finfo(float).max] * len(columns))
+        squares = np.array([answer.second_moments for answer in started], dtype=np.float64)
+        noise = np.array([answer.noise_sd for answer in started], dtype=np.float64)
+        most = np.array([uncut if answer.most is None else answer.most for answer in started], dtype=np.float64)
         rows = np.array([quote.n_rows for quote in quotes], dtype=np.float64)
         return cls(squares, noise, rows, np.asarray((squares >= MOSTLY_CUT * most).any(axis=0)), columns)
 
@@ -263,13 +261,3 @@ class _Sizes:
             if len(names) < 2
             else scale_differences(self.squares, self.noise, self.rows, quoted, self.columns, self.cut)
         )
-
-
-def _stated(values: list[tuple[float, ...] | None], d: int, what: str) -> Array:
-    """Return what each party said, shape (parties, d); raise PartyFailed where one did not, or not in numbers."""
-    if any(each is None or len(each) != d for each in values):
-        raise PartyFailed(f"a party sent no {what}, or not {d} of them")
-    stated = np.array(values, dtype=np.float64)
-    if not np.isfinite(stated).all():
-        raise PartyFailed(f"a party sent infinite or undefined {what}")
-    return stated

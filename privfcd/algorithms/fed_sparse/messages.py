@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from privfcd.algorithms.fed_sparse.settings import Settings
 from privfcd.algorithms.protocol import BYTES_A_FLOAT, Empty, SparseMatrix
+from privfcd.errors import PartyFailed
 
 
 @dataclass(frozen=True)
@@ -88,6 +89,15 @@ class Started:
     noise_sd: tuple[float, ...] | None
     most: tuple[float, ...] | None = None
 
+    def check(self, d: int, shared: bool, sender: str) -> None:
+        """Raise PartyFailed unless every list has `d` finite numbers, and those that are to be `shared` are there."""
+        for what in ("second_moments", "noise_sd", "most"):
+            values = getattr(self, what)
+            if values is None and not (shared and what != "most"):
+                continue
+            if values is None or len(values) != d or not np.isfinite(np.array(values, dtype=np.float64)).all():
+                raise PartyFailed(f"{sender} sent {what} that are not {d} finite numbers")
+
     def payload_bytes(self) -> int:
         """Return 8 bytes a number."""
         lists = (self.second_moments, self.noise_sd, self.most)
@@ -135,6 +145,11 @@ class LocalUpdate:
 
     weights: SparseMatrix | None
 
+    def check(self, d: int, sender: str) -> None:
+        """Raise PartyFailed unless B is a well-formed matrix of `d` columns, or left out."""
+        if self.weights is not None:
+            self.weights.check(d, sender)
+
     def payload_bytes(self) -> int:
         """Return the size of B."""
         return 0 if self.weights is None else self.weights.payload_bytes()
@@ -165,6 +180,11 @@ class SupportSlope:
     """From a party: its gradient on the support, in the order of the weights' indices, with noise."""
 
     values: NDArray[np.float64]
+
+    def check(self, size: int, sender: str) -> None:
+        """Raise PartyFailed unless there are `size` finite numbers."""
+        if self.values.shape != (size,) or not np.isfinite(self.values).all():
+            raise PartyFailed(f"{sender} sent a gradient that is not {size} finite numbers")
 
     def payload_bytes(self) -> int:
         """Return 8 bytes a number: the places are known."""

@@ -21,7 +21,6 @@ from privfcd.algorithms.fed_sparse.constants import REFIT_PRUNE, REFIT_STEPS, li
 from privfcd.algorithms.fed_sparse.settings import Settings
 from privfcd.algorithms.protocol import Federation, SparseMatrix
 from privfcd.algorithms.rounds import expect, still_there
-from privfcd.errors import PartyFailed
 from privfcd.graphs.dag import project_to_dag
 
 Array = NDArray[np.float64]
@@ -90,13 +89,12 @@ def refit(
         places = np.nonzero(weights)
         if not len(places[0]):
             break
-        answers = expect(federation, messages.Refit(number, SparseMatrix.of(weights)), messages.SupportSlope)
+        ask, size = messages.Refit(number, SparseMatrix.of(weights)), len(places[0])
+        answers = expect(federation, ask, messages.SupportSlope, size)
         here = still_there(federation, names)
         rows, parts, names = rows[here], parts[here], tuple(federation.names)
         gradient = np.zeros(weights.shape)
-        for share, name, answer in zip(rows / rows.sum(), names, answers, strict=True):
-            if answer.values.shape != places[0].shape or not np.isfinite(answer.values).all():
-                raise PartyFailed(f"{name} sent a gradient that is not {len(places[0])} finite numbers")
+        for share, answer in zip(rows / rows.sum(), answers, strict=True):
             gradient[places] += share * answer.values
         implied = scale * implied_moments(weights, moments)
         if number == REFIT_STEPS:

@@ -73,9 +73,8 @@ class FedACDCoordinator:
         for size in range(settings.largest + 1):
             if int(adjacent.sum(axis=1).max(initial=0)) <= size:
                 break
-            answers = expect(federation, messages.Layer(size, adjacent), messages.EdgeVotes)
-            for name, answer in zip(federation.names, answers, strict=True):
-                answer.check(adjacent, name)
+            ask = messages.Layer(size, adjacent)
+            answers = expect(federation, ask, messages.EdgeVotes, adjacent)
             votes = [answer.votes for answer in answers]
             after = counted(adjacent, votes, masked_stay=settings.as_published)
             layers.append(
@@ -90,14 +89,10 @@ class FedACDCoordinator:
                 )
             )
             adjacent = after
-        graphs = expect(federation, messages.Orient(adjacent), messages.Arcs)
-        for name, graph in zip(federation.names, graphs, strict=True):
-            graph.check(adjacent, name)
+        graphs = expect(federation, messages.Orient(adjacent), messages.Arcs, adjacent)
         arcs = counted_arcs([graph.matrix for graph in graphs], settings.quorum)
         orientation = None if settings.as_published else self._v_structures(federation, arcs.matrix | arcs.matrix.T)
-        tests = expect(federation, messages.AskTests(), messages.Tests)
-        for name, counts in zip(federation.names, tests, strict=True):
-            counts.check(d, name)
+        tests = expect(federation, messages.AskTests(), messages.Tests, d)
         federation.ask(messages.Finish())
         asked, silent = sum(counts.asked for counts in tests), sum(counts.silent for counts in tests)
         return Outcome(adjacent, arcs, orientation, layers, np.asarray(asked), np.asarray(silent))
@@ -106,7 +101,5 @@ class FedACDCoordinator:
         many = len(unshielded_triples(adjacent))
         if not many:
             return counted_triples(adjacent, [])
-        answers = expect(federation, messages.Triples(adjacent), messages.VStructureVotes)
-        for name, answer in zip(federation.names, answers, strict=True):
-            answer.check(many, name)
+        answers = expect(federation, messages.Triples(adjacent), messages.VStructureVotes, many)
         return counted_triples(adjacent, [answer.votes for answer in answers])

@@ -288,9 +288,7 @@ class FedACD(_ReleaseLearner):
 
     def _set_aside(self, federation: Federation, columns: tuple[str, ...]) -> list[LeftOut]:
         """Let the parties set aside the columns that others determine at all of them, and return these."""
-        answers = expect(federation, messages.AskDetermined(), messages.Determined)
-        for name, answer in zip(federation.names, answers, strict=True):
-            answer.check(columns, name)
+        answers = expect(federation, messages.AskDetermined(), messages.Determined, columns)
         said = [answer.determined for answer in answers if answer.speaks]
         common = set.intersection(*({each.column for each in own} for own in said)) if said else set()
         out = [each for each in said[0] if each.column in common] if said else []

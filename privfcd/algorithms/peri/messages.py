@@ -151,6 +151,10 @@ class Graph:
 
     entries: tuple[int, ...]
 
+    def check(self, d: int, sender: str) -> None:
+        """Raise PartyFailed where this is no graph on `d` nodes."""
+        self.decode(d, sender)
+
     def decode(self, d: int, sender: str) -> Pdag:
         """Return the graph, or raise PartyFailed where it is none on `d` nodes."""
         if not isinstance(self.entries, Sequence) or len(self.entries) != d:

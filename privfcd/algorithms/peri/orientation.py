@@ -83,7 +83,7 @@ def by_votes(common: Pdag, federation: Federation, min_support: int, missing_edg
     missing_edges : bool
         Whether an edge that a party lacks says something, see `vote`. Without there is a vote in any case.
     """
-    answers = expect(federation, messages.AskGraph(), messages.Graph)
+    answers = expect(federation, messages.AskGraph(), messages.Graph, common.p)
     graphs = [answer.decode(common.p, name) for name, answer in zip(federation.names, answers, strict=True)]
     if min_support == 1 and missing_edges and all(is_cpdag(graph) for graph in (common, *graphs)):
         for base in (common, common_cpdag(graphs)):
@@ -130,13 +130,12 @@ def by_regret(common: Pdag, federation: Federation, rows: Sequence[int]) -> Dire
     while candidates := _colliders(graph):
         ask = messages.AskColliders(graph, ((), *candidates))
         try:
-            answers = expect(federation, ask, messages.ColliderRegrets)
+            many = len(candidates) + 1
+            answers = expect(federation, ask, messages.ColliderRegrets, many)
         except AnswersUsedUp as error:
             used_up = error
             break
         asked += 1
-        for name, answer in zip(federation.names, answers, strict=True):
-            answer.check(len(candidates) + 1, name)
         nu = np.column_stack([answer.undirected for answer in answers])
         mu = np.column_stack([answer.directed for answer in answers])
         support = (nu[1:] - nu[0] < -noise).sum(axis=1)

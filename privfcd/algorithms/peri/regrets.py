@@ -61,9 +61,7 @@ class RegretScore:
     def local(self, families: Sequence[Family]) -> Array:
         """See `LocalScore.local`; one column for each party, or one for all where nodes have their own worst party."""
         ask = messages.AskRegrets(tuple(families), self._mask, self._d, self._per_parent)
-        answers = expect(self._federation, ask, messages.Regrets)
-        for name, answer in zip(self._federation.names, answers, strict=True):
-            answer.check(len(families), name)
+        answers = expect(self._federation, ask, messages.Regrets, len(families))
         scores = -np.column_stack([answer.values for answer in answers])
         return scores.min(axis=1, keepdims=True) if self._worst == "node" else scores
 

@@ -206,9 +206,7 @@ class ReleaseCoordinator:
             return None
         if bounds is None:
             bounds = np.full(d, math.inf)
-        answers = expect(federation, messages.AskMean(tuple(bounds.tolist())), messages.Numbers)
-        for name, answer in zip(federation.names, answers, strict=True):
-            answer.check((d,), name)
+        answers = expect(federation, messages.AskMean(tuple(bounds.tolist())), messages.Numbers, (d,))
         units = np.where(np.isinf(bounds), 1.0, bounds)
         weights = rules.pooled_weights(self._here(federation, quotes))
         noise = [answer.noise_sd for answer in answers]
@@ -238,33 +236,32 @@ class ReleaseCoordinator:
             assert bounds is not None
             norm = max(rules.norm_of(bounds, off) for off in ([centre] if means is None else means[self._places]))
         ask = messages.AskMoments(COVARIANCE, norm, None, centre, own_mean=means is not None)
-        answers = expect(federation, ask, messages.Matrix)
+        d = len(self._columns)
+        answers = expect(federation, ask, messages.Matrix, d)
         public = None if centre is None else np.array(centre)
         here = self._here(federation, quotes)
         off = [public] * len(here) if means is None else list(means[self._places])
-        d = len(self._columns)
         if math.isfinite(norm):
-            traces = [float(np.trace(answer.dense(d, "a party"))) for answer in answers]
+            traces = [float(np.trace(answer.dense())) for answer in answers]
             filled = float(rules.pooled_weights(here) @ traces) / norm**2
             rule |= {"row norm": norm, "share of the row norm": filled}
         return tuple(
             Moments(
-                answer.dense(d, name),
+                answer.dense(),
                 quote.n_rows,
                 self._columns,
                 (NoiseTerm(answer.scale),) if answer.scale else (),
                 mean,
             )
-            for name, answer, quote, mean in zip(federation.names, answers, here, off, strict=True)
+            for answer, quote, mean in zip(answers, here, off, strict=True)
         )
 
     def _histogram(
         self, federation: Federation, quotes: list[messages.Quote], ask: messages.AskHistogram
     ) -> messages.Numbers:
         """Ask for a histogram, and return that of all rows."""
-        answers = expect(federation, ask, messages.Numbers)
-        for name, answer in zip(federation.names, answers, strict=True):
-            answer.check((len(self._columns) + 1, BINS), name)
+        shape = len(self._columns) + 1, BINS
+        answers = expect(federation, ask, messages.Numbers, shape)
         weights = rules.pooled_weights(self._here(federation, quotes))
         values = np.tensordot(weights, np.array([answer.values for answer in answers]), axes=1)
         return messages.Numbers(values, math.hypot(*(weights * [answer.noise_sd for answer in answers])))

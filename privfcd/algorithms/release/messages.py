@@ -165,14 +165,17 @@ class Matrix:
         """Return the message for a symmetric matrix."""
         return cls(len(matrix), matrix[np.triu_indices(len(matrix))], scale)
 
-    def dense(self, d: int, sender: str) -> Array:
-        """Return the matrix, shape (d, d); raise PartyFailed unless it is well-formed."""
+    def check(self, d: int, sender: str) -> None:
+        """Raise PartyFailed unless the matrix is well-formed, finite, and of `d` columns."""
         if self.d != d or self.upper.shape != (d * (d + 1) // 2,) or not np.isfinite(self.upper).all():
             raise PartyFailed(f"{sender} sent a malformed matrix: d = {self.d}, expected {d} and finite entries")
         if not 0 <= self.scale < float("inf"):
             raise PartyFailed(f"{sender} sent noise of scale {self.scale!r}")
-        rows, columns = np.triu_indices(d)
-        matrix = np.empty((d, d))
+
+    def dense(self) -> Array:
+        """Return the matrix, shape (d, d)."""
+        rows, columns = np.triu_indices(self.d)
+        matrix = np.empty((self.d, self.d))
         matrix[rows, columns] = matrix[columns, rows] = self.upper
         return matrix
 

@@ -109,9 +109,9 @@ class Rounds:
         norm = math.sqrt(ratio_for(rows.freedom, lost) * rows.total)
         sent = linear_on_grid(rows.linear / units[:, None])  # what is released is the law under the rounded matrix
         ask = messages.AskMoments(label, norm, SparseMatrix.of(sent), self._centre, self._differences)
-        answers = expect(self._federation, ask, messages.Matrix)
+        answers = expect(self._federation, ask, messages.Matrix, d)
         self._leave_out_the_lost()
-        parts = np.array([a.dense(d, name) for name, a in zip(self._federation.names, answers, strict=True)])
+        parts = np.array([answer.dense() for answer in answers])
         scales = np.array([answer.scale for answer in answers])
         trace = float(self._weights @ np.trace(parts, axis1=1, axis2=2))
         kept = kept_share(rows.freedom, norm**2, trace)

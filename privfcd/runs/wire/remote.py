@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Protocol
 
 from privfcd import checks
-from privfcd.algorithms.protocol import Empty, Message
+from privfcd.algorithms.protocol import Check, Empty, Message
 from privfcd.errors import PartyFailed
 from privfcd.runs.wire.checkpoint import Checkpoint
 from privfcd.runs.wire.codec import Codec, MalformedMessage
@@ -102,6 +102,7 @@ class RemoteFederation:
         self._timeout = checks.positive("timeout", timeout)
         self._tries = checks.count("tries", tries)
         self._check = check
+        self._own_check: Check | None = None
         self._sequence = 0
         self._bytes = 0
         self.wire_bytes = 0
@@ -127,8 +128,8 @@ class RemoteFederation:
         """See `Federation.bytes_exchanged`: the paper's count. `wire_bytes` is what requests and answers take."""
         return self._bytes
 
-    def ask(self, message: Message) -> list[Message]:
-        """See `Federation.ask`.
+    def ask(self, message: Message, check: Check | None = None) -> list[Message]:
+        """See `Federation.ask`; a party whose answer fails the check has not answered.
 
         Raises
         ------
@@ -139,6 +140,7 @@ class RemoteFederation:
         """
         began = time.perf_counter()
         self._sequence += 1
+        self._own_check = check
         request = Request(self._study, self._checkpoint.run, self._sequence, self._codec.encode(message))
         data = ENVELOPES.encode(request)
         self._checkpoint.ask(self._sequence, data)
@@ -163,7 +165,7 @@ class RemoteFederation:
     ) -> tuple[dict[str, Message], dict[str, str]]:
         """Return the answers of these parties, those in the checkpoint first, and why others have none."""
         known = {name: answer for name, answer in self._checkpoint.answers(request.sequence).items() if name in names}
-        answers = {name: self._read(question, answer, request) for name, answer in known.items()}
+        answers = {name: self._read(question, name, answer, request) for name, answer in known.items()}
         waiting = [name for name in names if name not in answers]
         why: dict[str, str] = {}
         later: dict[str, str] = {}
@@ -197,11 +199,11 @@ class RemoteFederation:
         envelope = _envelope(data)
         if isinstance(envelope, Refusal) and envelope.kind == "behind" and 0 < envelope.expected < request.sequence:
             data = self._caught_up(name, envelope.expected, request)
-        message = self._read(question, data, request)
+        message = self._read(question, name, data, request)
         self._checkpoint.keep(request.sequence, name, data)
         return message
 
-    def _read(self, question: Message, data: bytes, request: Request) -> Message:
+    def _read(self, question: Message, name: str, data: bytes, request: Request) -> Message:
         envelope = _envelope(data)
         if isinstance(envelope, Refusal):
             kind = AskAgain if envelope.kind == "again" else PartyFailed
@@ -213,6 +215,8 @@ class RemoteFederation:
         except MalformedMessage as error:
             raise PartyFailed(f"its answer makes no sense: {error}") from error
         self._check(question, message)
+        if self._own_check is not None:
+            self._own_check(message, name)
         return message
 
     def _caught_up(self, name: str, first: int, request: Request) -> bytes:

@@ -37,7 +37,9 @@ _HOMES = {
         "TopM",
     ],
     "data": [
+        "Column",
         "PrivateTable",
+        "Schema",
         "table_moments",
     ],
     "datasets": ["load_network"],
@@ -143,7 +145,9 @@ if TYPE_CHECKING:
     from privfcd.audits import check_sampler as check_sampler
     from privfcd.audits import compare_regimes as compare_regimes
     from privfcd.audits import search_sensitivity as search_sensitivity
+    from privfcd.data import Column as Column
     from privfcd.data import PrivateTable as PrivateTable
+    from privfcd.data import Schema as Schema
     from privfcd.data import table_moments as table_moments
     from privfcd.datasets import load_network as load_network
     from privfcd.datasets import simulate as simulate

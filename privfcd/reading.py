@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from stat import S_ISDIR, S_ISREG
@@ -94,6 +94,28 @@ def toml_of(content: bytes, what: str, error: Callable[[str], Exception] = Inval
         if not _DOTTED.search(_TEXTS.sub("", text)):
             return tomllib.loads(text)
     raise error(f"{what} has a name of more than {MOST_PARTS} parts with dots between them; use tables instead")
+
+
+def toml_value(value: Any) -> str:
+    """Return a value as TOML writes it; None, which TOML has not, as `none`."""
+    match value:
+        case None:
+            return "none"
+        case bool():
+            return "true" if value else "false"
+        case str():
+            return toml_text(value)
+        case Mapping():
+            return "{" + ", ".join(f"{toml_text(str(key))} = {toml_value(item)}" for key, item in value.items()) + "}"
+        case Sequence():
+            return "[" + ", ".join(map(toml_value, value)) + "]"
+    return repr(value)
+
+
+def toml_text(value: str) -> str:
+    """Return a text as TOML has it, control characters escaped."""
+    escaped = value.replace("\\", "\\\\").replace('"', '\\"')
+    return '"' + re.sub(r"[\x00-\x1f\x7f]", lambda found: f"\\u{ord(found[0]):04x}", escaped) + '"'
 
 
 def unzipped(content: bytes, what: str, error: Callable[[str], Exception] = InvalidParameter) -> bytes:

@@ -14,8 +14,8 @@ from privfcd.algorithms.registry import LEARNERS
 from privfcd.cli.commands import Command, option
 from privfcd.cli.options import json_option
 from privfcd.cli.output import check_apart, check_writable, print_json, say
-from privfcd.cli.settings import toml_text
 from privfcd.cli.tables import read_files
+from privfcd.reading import toml_text
 
 EPSILON = 5.0
 

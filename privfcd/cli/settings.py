@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import sys
 import tomllib
 import types
@@ -14,6 +13,7 @@ from typing import Any
 import click
 
 from privfcd.errors import InvalidParameter
+from privfcd.reading import toml_value
 
 NAMED = ("epsilon", "delta", "center")
 """Parameters of estimators that have a flag of their own on every command, and are not for `--set`."""
@@ -86,7 +86,7 @@ class Names(click.ParamType):  # type: ignore[type-arg]
 def names_words(names: Sequence[str]) -> str:
     """Return text that `Names` reads as these names."""
     plain = ",".join(names)
-    return plain if not any("," in each for each in names) and not plain.startswith("[") else _toml(list(names))
+    return plain if not any("," in each for each in names) and not plain.startswith("[") else toml_value(list(names))
 
 
 def bounds_words(bounds: Mapping[str, float]) -> str:
@@ -94,7 +94,7 @@ def bounds_words(bounds: Mapping[str, float]) -> str:
     plain = ",".join(f"{name}={number!r}" for name, number in bounds.items())
     if all(name == name.strip() and "," not in name for name in bounds) and not plain.startswith("{"):
         return plain
-    return _toml(bounds)
+    return toml_value(bounds)
 
 
 def from_text(text: str) -> Any:
@@ -109,29 +109,12 @@ def from_text(text: str) -> Any:
 
 def setting_words(name: str, value: Any) -> str:
     """Return `name=value` such that `Setting` reads the same again."""
-    return f"{name}={_toml(value, top=True)}"
+    return f"{name}={_shortest(value)}"
 
 
-def _toml(value: Any, *, top: bool = False) -> str:
-    match value:
-        case None:
-            return "none"
-        case bool():
-            return "true" if value else "false"
-        case str():
-            quoted = toml_text(value)
-            return value if top and from_text(value) == value else quoted
-        case Mapping():
-            return "{" + ", ".join(f"{_toml(str(key))} = {_toml(item)}" for key, item in value.items()) + "}"
-        case Sequence():
-            return "[" + ", ".join(_toml(item) for item in value) + "]"
-    return repr(value)
-
-
-def toml_text(value: str) -> str:
-    """Return a text as TOML has it, control characters escaped."""
-    escaped = value.replace("\\", "\\\\").replace('"', '\\"')
-    return '"' + re.sub(r"[\x00-\x1f\x7f]", lambda found: f"\\u{ord(found[0]):04x}", escaped) + '"'
+def _shortest(value: Any) -> str:
+    """Return a value as TOML; a text that `from_text` reads as itself without quotes."""
+    return value if isinstance(value, str) and from_text(value) == value else toml_value(value)
 
 
 def checked_settings(method: str, kind: type, settings: Mapping[str, Any]) -> dict[str, Any]:

@@ -1,6 +1,7 @@
 """Tables in, and the only door to their rows."""
 
 from privfcd.data.box_moments import BoxMoments, box_sensitivity
+from privfcd.data.column import Column
 from privfcd.data.contingency import ContingencyTables
 from privfcd.data.directions import DirectionMoments, LinearMoments, linear_on_grid
 from privfcd.data.encoding import Contrasts
@@ -8,6 +9,7 @@ from privfcd.data.histogram import OctaveHistogram
 from privfcd.data.private import PrivateTable
 from privfcd.data.quantile import QuantileScores
 from privfcd.data.queries import ClippedGradient, ClippedMean, ColumnSquares, Query, SecondMoments
+from privfcd.data.schema import Schema
 from privfcd.data.second_moments import table_moments
 from privfcd.data.tables import Table, align, read_table, split_rows
 
@@ -15,6 +17,7 @@ __all__ = [
     "BoxMoments",
     "ClippedGradient",
     "ClippedMean",
+    "Column",
     "ColumnSquares",
     "ContingencyTables",
     "Contrasts",
@@ -24,6 +27,7 @@ __all__ = [
     "PrivateTable",
     "QuantileScores",
     "Query",
+    "Schema",
     "SecondMoments",
     "Table",
     "align",

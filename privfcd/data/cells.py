@@ -160,6 +160,31 @@ def parse_delimited(
     return chosen, np.frombuffer(values, dtype=np.float64).reshape(height, len(chosen))
 
 
+def delimited_cells(
+    content: bytes, zipped: bool, delimiter: str, source: str
+) -> tuple[list[str], list[NDArray[np.object_]]]:
+    """Return the names and the texts of each column of delimited text; see `parse_delimited`."""
+    reader = csv.reader(io.StringIO(_decode(content, zipped, source), newline=""), delimiter=delimiter, strict=True)
+    try:
+        names = [name.strip() for name in next(reader)]
+        _check_header(names, delimiter, source)
+        records = []
+        for record in reader:
+            if len(record) != len(names) and (record or len(names) > 1):
+                raise InvalidTable(
+                    f"{source}: line {reader.line_num} has {len(record)} cells, the header has {len(names)}"
+                )
+            records.append(record or [""])
+    except csv.Error as error:
+        raise InvalidTable(f"{source}: line {reader.line_num}: {error}") from error
+    columns = []
+    for j in range(len(names)):
+        cells = np.empty(len(records), dtype=object)
+        cells[:] = [record[j] for record in records]
+        columns.append(cells)
+    return names, columns
+
+
 def _decode(content: bytes, zipped: bool, source: str) -> str:
     if zipped:
         content = unzipped(content, source, InvalidTable)

@@ -7,7 +7,7 @@ Rows are counted from 1 and the header is not a row.
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from privfcd.checks import UNWRITABLE, count, refuse
-from privfcd.data.cells import Wanted, also_text, choose, column_numbers, parse_delimited, text_columns
+from privfcd.data.cells import Wanted, also_text, choose, column_numbers, delimited_cells, parse_delimited, text_columns
 from privfcd.errors import InvalidParameter, InvalidTable
 
 _DELIMITERS = {".csv": ",", ".tsv": "\t"}
@@ -93,6 +93,45 @@ def read_table(source: object, columns: Sequence[str] | None = None, *, drop: Se
     kind = type(source).__name__
     hint = f"; {_HINTS[kind]}" if kind in _HINTS else ""
     raise InvalidTable(f"a table must be a two-dimensional array, a data frame or a path, got {kind}{hint}")
+
+
+def read_cells(source: object, columns: Sequence[str] | None = None) -> dict[str, NDArray[Any]]:
+    """Return the cells of a table's columns as they are: text of files, values of frames. Nothing is checked of them.
+
+    Parameters
+    ----------
+    source : ndarray, mapping, data frame or path
+        As for `read_table`; or a mapping of name to cells.
+    columns : sequence of str, optional
+        The names of an array's columns.
+
+    Returns
+    -------
+    dict of str to ndarray of shape (n,)
+        Names are stripped.
+
+    Raises
+    ------
+    InvalidTable
+        The source cannot be read: no such file, empty, ragged lines, columns with one name, a MultiIndex.
+    """
+    if isinstance(source, np.ndarray) or (hasattr(source, "columns") and _numbered(list(source.columns))):
+        return _cells_of_array(source, columns)
+    if columns is not None:
+        raise refuse("columns", list(columns), "left out for a source that has names")
+    if isinstance(source, str | os.PathLike):
+        return _cells_of_file(Path(source))
+    if isinstance(source, Mapping):
+        return _named([str(name) for name in source], [np.asanyarray(each) for each in source.values()], "mapping")
+    if hasattr(source, "to_numpy") and hasattr(source, "columns"):
+        labels = list(source.columns)
+        _check_labels(labels, "data frame")
+        return _named(labels, [_cells(_column(source, j)) for j in range(len(labels))], "data frame")
+    if hasattr(source, "column_names") and hasattr(source, "to_pydict"):
+        table: Any = source
+        labels = list(table.column_names)
+        return _named(labels, [_cells(table.column(j)) for j in range(len(labels))], "Arrow table")
+    raise InvalidTable(f"a table must be an array, a data frame, a mapping or a path, got {type(source).__name__}")
 
 
 def align(tables: Iterable[Table]) -> list[Table]:
@@ -206,19 +245,59 @@ def _from_array(array: NDArray[Any], wanted: tuple[str, ...] | None, source: str
 
 def _from_frame(frame: Any, wanted: Wanted, source: str) -> Table:
     labels = list(frame.columns)
-    numbered = all(isinstance(label, int | np.integer) for label in labels)
-    if numbered and labels == list(range(len(labels))):
+    if _numbered(labels):
         if wanted.drop:
             raise refuse("drop", list(wanted.drop), "left out for a frame whose columns have no names")
         return _from_array(np.asarray(frame.to_numpy()), wanted.columns, source)
+    _check_labels(labels, source)
+    names = choose(labels, wanted, source)
+    return _from_columns(names, [_cells(frame[name]) for name in names], len(frame), source, wanted)
+
+
+def _numbered(labels: list[Any]) -> bool:
+    """Return whether a frame's labels are 0, 1, 2, ...: it has no names."""
+    return all(isinstance(label, int | np.integer) for label in labels) and labels == list(range(len(labels)))
+
+
+def _check_labels(labels: list[Any], source: str) -> None:
     for label in labels:
+        if isinstance(label, tuple):
+            raise InvalidTable(
+                f"{source}: column names must be texts, got a MultiIndex such as {label!r}; join its levels with "
+                "frame.columns = ['_'.join(map(str, label)) for label in frame.columns]"
+            )
         if not isinstance(label, str):
             raise InvalidTable(
                 f"{source}: column names must be texts, got {label!r} ({type(label).__name__}); "
                 "rename with frame.columns = [str(label) for label in frame.columns]"
             )
-    names = choose(labels, wanted, source)
-    return _from_columns(names, [_cells(frame[name]) for name in names], len(frame), source, wanted)
+
+
+def _column(frame: Any, place: int) -> Any:
+    """Return a column of a pandas or polars frame by its place: names may be the same twice."""
+    return frame.iloc[:, place] if hasattr(frame, "iloc") else frame.to_series(place)
+
+
+def _named(names: Sequence[str], cells: Sequence[NDArray[Any]], source: str) -> dict[str, NDArray[Any]]:
+    named: dict[str, NDArray[Any]] = {}
+    for name, values in zip((name.strip() for name in names), cells, strict=True):
+        if name in named:
+            raise InvalidTable(f"{source}: two columns have the name {name!r}; rename one")
+        if values.ndim != 1 or len(values) != len(cells[0]):
+            raise InvalidTable(f"{source}: column {name!r} must have {len(cells[0])} cells, got shape {values.shape}")
+        named[name] = values
+    _check_shape(len(cells[0]) if cells else 0, list(named), source)
+    return named
+
+
+def _cells_of_array(source: Any, columns: Sequence[str] | None) -> dict[str, NDArray[Any]]:
+    array = source if isinstance(source, np.ndarray) else source.to_numpy()
+    if array.ndim != 2:
+        raise InvalidTable(f"array: must have two dimensions, rows and columns, got {array.shape}")
+    names = [f"x{j}" for j in range(array.shape[1])] if columns is None else list(_wanted("columns", columns))
+    if len(names) != array.shape[1]:
+        raise refuse("columns", names, f"{array.shape[1]} names, one a column")
+    return _named(names, [array[:, j] for j in range(len(names))], "array")
 
 
 def _from_arrow(table: Any, wanted: Wanted, source: str) -> Table:
@@ -262,6 +341,24 @@ def _from_columns(names: tuple[str, ...], values: list[Any], height: int, source
 
 def _from_path(path: Path, wanted: Wanted) -> Table:
     source = str(path)
+    kind, zipped, content = _content(path)
+    if kind == ".parquet":
+        return _from_frame(_read_parquet(path), wanted, source)
+    names, rows = parse_delimited(content, zipped, _DELIMITERS[kind], wanted, source)
+    return _table(names, rows, source)
+
+
+def _cells_of_file(path: Path) -> dict[str, NDArray[Any]]:
+    kind, zipped, content = _content(path)
+    if kind == ".parquet":
+        return read_cells(_read_parquet(path))
+    names, columns = delimited_cells(content, zipped, _DELIMITERS[kind], str(path))
+    return _named(names, columns, str(path))
+
+
+def _content(path: Path) -> tuple[str, bool, bytes]:
+    """Return the kind of a table's file, whether it is compressed, and what it holds."""
+    source = str(path)
     suffixes = [suffix.lower() for suffix in path.suffixes[-2:]]
     zipped = suffixes[-1:] == [".gz"]
     kind = (suffixes[-2:-1] if zipped else suffixes[-1:]) or [""]
@@ -277,10 +374,7 @@ def _from_path(path: Path, wanted: Wanted) -> Table:
         raise InvalidTable(f"{source}: cannot be read: {error.strerror}") from error
     if not content:
         raise InvalidTable(f"{source}: the file is empty")
-    if kind[0] == ".parquet":
-        return _from_frame(_read_parquet(path), wanted, source)
-    names, rows = parse_delimited(content, zipped, _DELIMITERS[kind[0]], wanted, source)
-    return _table(names, rows, source)
+    return kind[0], zipped, content
 
 
 def _table(names: tuple[str, ...], rows: NDArray[Any], source: str) -> Table:

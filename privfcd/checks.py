@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import math
+import os
 import re
 from numbers import Integral
-from typing import Any
+from typing import Any, TypeVar
 
 from privfcd.amounts import Towards, as_float
 from privfcd.errors import InvalidParameter
+
+Kind = TypeVar("Kind")
 
 UNWRITABLE = re.compile("[^\t\n\r -\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 """The characters that XML 1.0 cannot carry: names have none of them, so that every name can go to every kind of file."""
@@ -30,6 +33,20 @@ def shown(value: Any) -> str:
     except (RecursionError, ValueError):  # nested too deeply, or an integer of too many digits
         return f"a value of type {type(value).__name__} that is too large to write"
     return text if len(text) <= _SHOWN else f"{text[:_SHOWN]}... ({len(text)} characters)"
+
+
+def instance(name: str, value: Any, kind: type[Kind], accepted: str) -> Kind:
+    """Return a value that is of a class, or refuse it with what is accepted instead."""
+    if not isinstance(value, kind):
+        raise refuse(name, value, accepted)
+    return value
+
+
+def path(name: str, value: Any) -> str | os.PathLike[str]:
+    """Return a value that names a file."""
+    if not isinstance(value, str | os.PathLike):
+        raise refuse(name, value, "a path, as text or pathlib.Path")
+    return value
 
 
 def real(name: str, value: Any, accepted: str = "a finite number", towards: Towards = "nearest") -> float:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import csv
+import os
+import signal
 import sys
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -21,8 +23,13 @@ from privfcd.data.private import PrivateTable
 from privfcd.ledger import row_fingerprints
 from privfcd.mechanisms import SimulatedNoise
 
-settings.register_profile("steady", derandomize=True, deadline=None)
-settings.load_profile("steady")
+settings.register_profile("steady", derandomize=True, deadline=None, max_examples=40)
+settings.register_profile("thorough", derandomize=False, deadline=None, max_examples=400)
+settings.load_profile(os.environ.get("PRIVFCD_HYPOTHESIS", "steady"))
+
+for each in ("SIGINT", "SIGHUP"):  # a shell that starts the suite in the background has them ignored; tests send them
+    if signal.getsignal(getattr(signal, each)) == signal.SIG_IGN:
+        signal.signal(getattr(signal, each), signal.default_int_handler if each == "SIGINT" else signal.SIG_DFL)
 
 
 class RowsTouched(BaseException):

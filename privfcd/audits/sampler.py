@@ -143,6 +143,8 @@ def check_sampler(noise: NoiseSource, *, draws: int = 10**5, level: float = 1e-6
     began = time.perf_counter()
     draws = checks.count("draws", draws, least=10_000)
     level = checks.fraction("level", level)
+    if not callable(getattr(noise, "stream", None)):
+        raise checks.refuse("noise", noise, "a source of noise, such as SecureNoise() or SimulatedNoise(1)")
     stream = noise.stream(0)
     laws = [
         *_law_tests("gaussian", stream.gaussian(np.full(draws, _VALUE), _SCALE), stats.norm),

@@ -39,9 +39,12 @@ def table_moments(
 
     Raises
     ------
+    InvalidParameter
+        What is given is no PrivateTable, or a parameter is missing or outside what is accepted; nothing was charged.
     BudgetExceeded
         The release does not fit; no row was read.
     """
+    checks.instance("table", table, PrivateTable, "a PrivateTable: PrivateTable(rows, bounds=..., budget=Budget(...))")
     if table.open:
         answer = table.release(SecondMoments(math.inf, centre), AnalyticGaussian(0.0))
         return Moments(answer.matrix, table.n_rows, table.columns, (), _mean(centre), (table_origin(table),))

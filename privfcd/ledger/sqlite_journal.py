@@ -71,7 +71,7 @@ class SqliteJournal(Journal):
     def __init__(self, path: str | os.PathLike[str], *, create: bool = True, timeout: float = 10.0) -> None:
         check_sqlite()
         self._timeout = checks.positive("timeout", timeout)
-        self.path = Path(os.path.realpath(path))
+        self.path = Path(os.path.realpath(checks.path("path", path)))
         if not self.path.parent.is_dir():
             raise checks.refuse("path", str(path), "a file in a folder that exists")
         network = files.network_file_system(self.path)

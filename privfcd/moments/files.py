@@ -84,7 +84,7 @@ def save_moments(
     InvalidParameter
         The path has another ending or cannot be written, or there are no moments.
     """
-    target = _checked_path(path)
+    target = _checked_path(checks.path("path", path))
     parts = [moments] if isinstance(moments, Moments) else list(moments)
     if not parts or not all(isinstance(part, Moments) for part in parts):
         raise checks.refuse("moments", type(moments).__name__, "Moments, or a sequence with at least one")

@@ -204,6 +204,9 @@ def pooled(parts: Sequence[Moments]) -> Moments:
         There are no moments, their columns do not agree, some are about a mean and others are not, or a party is there twice
         (`check_different`).
     """
+    parts = list(parts)
+    for part in parts:
+        checks.instance("parts", part, Moments, "a list of Moments, one for each party")
     if not parts:
         raise InvalidParameter("parts must hold at least one Moments, got none")
     check_different(parts)

@@ -31,7 +31,7 @@ from privfcd.accounting import (
 )
 from privfcd.errors import InvalidParameter
 
-LAWS = settings(max_examples=200, deadline=None, derandomize=True)
+LAWS = settings(max_examples=80, deadline=None, derandomize=True)
 AMOUNTS = st.floats(-8, 8).map(lambda x: 10.0**x)
 DECIMALS = st.decimals(min_value="0.001", max_value="1000", places=3).map(float)
 

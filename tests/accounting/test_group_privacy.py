@@ -48,7 +48,7 @@ def test_two_reports_of_ten_are_not_twenty() -> None:
     assert both == pytest.approx(gdp_to_epsilon(2 * high, 8e-8), rel=1e-9) and 22.6 < both < 22.8
 
 
-@settings(max_examples=200)
+@settings(max_examples=80)
 @given(st.integers(2, 4), st.integers(0, 10_000))
 def test_any_chain_of_laws_is_within_the_bounds(size: int, seed: int) -> None:
     """Random laws on four outcomes; the events are the tightest that hold for every step."""

@@ -61,7 +61,7 @@ def test_is_acyclic_and_find_cycle_agree_with_networkx(matrix: NDArray[np.float6
         assert find_cycle(matrix) == cycle
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=80, deadline=None)
 @given(weight_matrices(), st.sampled_from([0.0, 0.1, 0.3, 0.7]))
 def test_projection_is_the_rule_word_for_word(matrix: NDArray[np.float64], threshold: float) -> None:
     before = matrix.copy()

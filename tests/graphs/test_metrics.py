@@ -79,7 +79,7 @@ def by_definition(truth: NDArray[np.float64], estimate: NDArray[np.float64]) -> 
     }
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=80, deadline=None)
 @given(graph_pairs())
 def test_metrics_are_their_definitions(pair: tuple[NDArray[np.float64], NDArray[np.float64]]) -> None:
     result = compare(*pair)
@@ -181,7 +181,7 @@ COSTS = {
 }
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=80, deadline=None)
 @given(graph_pairs())
 def test_pdag_metrics_are_their_definitions(pair: tuple[NDArray[np.float64], NDArray[np.float64]]) -> None:
     truth, estimate = (matrix != 0 for matrix in pair)

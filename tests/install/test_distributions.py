@@ -126,12 +126,14 @@ needs_uv = pytest.mark.skipif(
 
 
 @needs_uv
+@pytest.mark.slow
 def test_uvx_runs_the_command(newcomer: Any, no_network: re.Pattern[str]) -> None:
     said = with_uv(newcomer, no_network, f"uvx --python {sys.executable} --from . privfcd --version")
     assert said.strip() == f"privfcd, version {privfcd.__version__}"
 
 
 @needs_uv
+@pytest.mark.slow
 def test_pipx_installs_the_command(newcomer: Any, no_network: re.Pattern[str]) -> None:
     place = f"PIPX_HOME={newcomer.folder.parent}/pipx PIPX_BIN_DIR={newcomer.folder.parent}/bin"
     with_uv(newcomer, no_network, f"{place} uvx --python {sys.executable} pipx install .")

@@ -35,6 +35,7 @@ def test_what_counts_as_no_network(no_network: re.Pattern[str]) -> None:
         assert not no_network.search(other)
 
 
+@pytest.mark.slow
 def test_the_newcomers_path(newcomer: Any, run: Run) -> None:
     commands = INSTALL.findall((newcomer.folder / "README.md").read_text(encoding="utf-8"))
     assert len(commands) == 1, "the README must have one line that makes .venv, installs, and runs the demonstration"

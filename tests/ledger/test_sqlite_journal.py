@@ -152,7 +152,7 @@ UNITS = st.one_of(
 )
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=80, deadline=None)
 @given(spent=UNITS, cap=UNITS)
 def test_the_check_compares_amounts_of_any_size_as_numbers(spent: int, cap: int) -> None:
     with contextlib.closing(sqlite3.connect(":memory:")) as connection:

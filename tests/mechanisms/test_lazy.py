@@ -17,7 +17,7 @@ from tests.support.helpers import seeded
 
 
 @given(st.fractions(0, 2000, max_denominator=10**12), st.integers(1, 300))
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=80, deadline=None)
 def test_exponentials_are_enclosed_closely(gamma: Fraction, bits: int) -> None:
     low, high = lazy.exp_bounds(gamma, bits)
     with mpmath.workprec(4000):
@@ -31,7 +31,7 @@ def test_exponentials_are_enclosed_closely(gamma: Fraction, bits: int) -> None:
     st.fractions(Fraction(1, 10**9), 10**9, max_denominator=10**9),
     st.integers(1, 200),
 )
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=80, deadline=None)
 def test_scaled_exponentials_are_enclosed_closely(gamma: Fraction, factor: Fraction, bits: int) -> None:
     low, high = lazy.scaled_exp(factor, gamma, bits)
     with mpmath.workprec(1000):

@@ -20,7 +20,7 @@ from privfcd.mechanisms.noisy_max import LaplaceNoisyMax
 from privfcd.mechanisms.permute_and_flip import PermuteAndFlip
 from privfcd.mechanisms.top_m import TopM
 
-LAWS = settings(max_examples=200, deadline=None, derandomize=True)
+LAWS = settings(max_examples=80, deadline=None, derandomize=True)
 WHOLE = st.integers(-(2**70), 2**70) | st.integers(2**53 - 4, 2**53 + 4) | st.integers(-(2**62), 2**62)
 SOURCES = [SecureNoise(), SimulatedNoise(1)]
 

@@ -65,7 +65,7 @@ doubles = st.floats(-LARGEST, LARGEST) | st.floats(-50, 50) | st.just(-np.inf) |
 
 
 @given(st.lists(doubles, min_size=1, max_size=8), st.floats(5e-324, LARGEST) | st.floats(1e-3, 1e3))
-@settings(max_examples=500, deadline=None)
+@settings(max_examples=80, deadline=None)
 def test_integer_weights_are_above_the_exact_ones_and_close(scores: list[float], scale: float) -> None:
     array = np.array(scores)
     if array.max() > -np.inf:

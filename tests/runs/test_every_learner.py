@@ -53,7 +53,9 @@ def said(caught: list[warnings.WarningMessage]) -> list[tuple[str, str]]:
     return sorted({(each.category.__name__, str(each.message)) for each in caught})
 
 
-@pytest.mark.parametrize("epsilon", [0.1, 1.0, 10.0, None])
+@pytest.mark.parametrize(
+    "epsilon", [pytest.param(0.1, marks=pytest.mark.slow), 1.0, pytest.param(10.0, marks=pytest.mark.slow), None]
+)
 @pytest.mark.parametrize("method", LEARNERS)
 def test_here_and_between_machines_alike(place: Place, method: str, epsilon: float | None) -> None:
     parameters = QUICK.get(method, {})

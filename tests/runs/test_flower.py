@@ -84,7 +84,6 @@ def setup(place: Place) -> Iterator[Setup]:
     assert all(process.poll() is not None for process in trial.processes.values())
 
 
-@pytest.mark.slow
 def test_a_study_over_tls_is_that_of_one_process_bit_for_bit(setup: Setup) -> None:
     for name in PARTIES:
         setup.start(name)

@@ -70,7 +70,7 @@ def hasty(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(SqliteJournal, "_synchronous", "OFF")
 
 
-@pytest.mark.parametrize("method", ["equal-variance", "fed-sparse", "peri", "fedacd"])
+@pytest.mark.parametrize("method", ["equal-variance", "fed-sparse", "fedacd"])
 def test_a_party_killed_at_the_charge_in_the_middle_or_at_the_end(place: Place, method: str) -> None:
     kill_at_questions(place, method, every=False)
 

@@ -116,6 +116,7 @@ def order_search(
     InvalidParameter
         A parameter is outside what is accepted.
     """
+    checks.instance("moments", moments, Moments, "Moments: of release_moments or table_moments, or Moments(matrix, rows)")
     d = len(moments.columns)
     threshold = checks.non_negative("threshold", threshold)
     limit = search_tau(d) if tau is None else checks.positive("tau", tau)

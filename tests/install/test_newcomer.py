@@ -14,6 +14,8 @@ from contextlib import chdir
 from html.parser import HTMLParser
 from typing import Any
 
+import pytest
+
 Run = Callable[..., tuple[int, str, str]]
 
 INSTALL = re.compile(r"^python3 -m venv \.venv && (.+pip install.+) && (\S*privfcd demo)$", re.MULTILINE)

@@ -22,6 +22,7 @@ from privfcd.algorithms.protocol import Federation, Message
 from privfcd.algorithms.results import store_privacy
 from privfcd.algorithms.rounds import check_on_round
 from privfcd.data.private import PrivateTable
+from privfcd.errors import InvalidParameter
 from privfcd.moments import Moments
 
 ROWS = "The rows are independent of each other."
@@ -180,9 +181,16 @@ class Learner(Estimator, ABC):
         self.check_columns(columns)
         groups = [tables] if getattr(self, "sum", "") == "trusted" else [[table] for table in tables]
         parties = [self.party(group, index) for index, group in enumerate(groups)]
-        self.run(LocalFederation(parties, self.workers_for(tables)), columns, on_round)
+        federation: Federation = LocalFederation(parties, self.workers_for(tables))
+        if getattr(self, "sum", "") == "secure":
+            federation = self.summing(federation, tables, parties)
+        self.run(federation, columns, on_round)
         store_privacy(self, [report for party in parties for report in party.reports()])
         return self
+
+    def summing(self, inner: Federation, tables: Sequence[PrivateTable], parties: Sequence[StagedParty]) -> Federation:
+        """Return a federation of secure sums over parties of this process; by learners that know `sum="secure"`."""
+        raise InvalidParameter(f"sum='secure' is not known to {type(self).__name__}")
 
     def check_given(self) -> None:
         """Raise InvalidParameter for parameters of a release that are set although moments are given; extended."""

@@ -14,7 +14,7 @@ from privfcd.algorithms.protocol import Federation, Message
 from privfcd.algorithms.release import messages as release_messages
 from privfcd.algorithms.release.coordinator import Outcome, ReleaseCoordinator
 from privfcd.algorithms.release.party import ReleaseParty
-from privfcd.algorithms.release.release import release_notes, released
+from privfcd.algorithms.release.release import release_notes, released, secure_in_process
 from privfcd.algorithms.release.settings import SUMS, ReleaseSettings
 from privfcd.algorithms.release.whitening import structure_whitening
 from privfcd.algorithms.results import store_released
@@ -74,6 +74,8 @@ class _ReleaseLearner(Learner):
             row_norm=self.row_norm,
             center=self.center is not False,
             sum=getattr(self, "sum", "per-party"),
+            colluders=getattr(self, "colluders", 1),
+            dropouts=getattr(self, "dropouts", 0),
         )
 
     def offers(self, facts: Facts) -> tuple[Message, ...]:
@@ -86,6 +88,10 @@ class _ReleaseLearner(Learner):
         coordinator = ReleaseCoordinator(settings, self.released_columns(facts.columns), structure_whitening)
         outcome = released(coordinator, federation, facts)
         return replace(outcome, rule={"why": _why(self, settings), **outcome.rule})
+
+    def summing(self, inner: Federation, tables: Sequence[PrivateTable], parties: Sequence[StagedParty]) -> Federation:
+        """See `Learner.summing`."""
+        return secure_in_process(inner, tables, parties, getattr(self, "colluders", 1), getattr(self, "dropouts", 0))
 
     def party(self, tables: Sequence[PrivateTable], index: int) -> StagedParty:
         """See `Learner.party`."""
@@ -107,6 +113,8 @@ class _MomentLearner(_ReleaseLearner):
     """The base of learners that work on the moments of all rows, which the parties release and send."""
 
     sum: str = field(default="per-party", kw_only=True)
+    colluders: int = field(default=1, kw_only=True)
+    dropouts: int = field(default=0, kw_only=True)
 
     moments_: Moments = field(init=False)
     rule_: dict[str, Any] = field(init=False)

@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from types import ModuleType
-from typing import Protocol
+from typing import Any, Protocol
 
 from privfcd.accounting import REPLACE_ONE, zcdp_to_epsilon
 from privfcd.algorithms.protocol import Empty, Federation, Message, Party
@@ -112,6 +112,8 @@ class StagedParty:
     ----------
     stages : dict of str to Party
         The halves that have been asked something, by the name of their messages' module.
+    seat : Seat, optional
+        This party's in secure sums; the stage that pays gets it.
 
     Parameters
     ----------
@@ -135,6 +137,7 @@ class StagedParty:
         self._terms = Terms()
         self._charging = tuple(charging)
         self._paying = ""
+        self.seat: Any = None
 
     @property
     def name(self) -> str:
@@ -154,10 +157,14 @@ class StagedParty:
             raise PartyFailed(f"{self.name} does not know the message {type(message).__name__}")
         if self.pays(message):
             if self._paying not in ("", place):
-                raise PartyFailed(f"{self.name} was asked to be charged a second time: a run is charged once, by one stage")
+                raise PartyFailed(
+                    f"{self.name} was asked to be charged a second time: a run is charged once, by one stage"
+                )
             self._paying = place
         if place not in self.stages:
             self.stages[place] = self._make[place]()
+            if self.seat is not None and hasattr(self.stages[place], "seat"):
+                setattr(self.stages[place], "seat", self.seat)  # noqa: B010
         return self.stages[place].answer(message)
 
     def pays(self, message: Message) -> bool:

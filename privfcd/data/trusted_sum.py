@@ -4,6 +4,8 @@ Where one place is trusted with the sum over all parties, noise is needed once, 
 moves by 1 / N of what a record contributes, so that noise of the same event is smaller by the share of a party's rows.
 What is promised: to every record of every table, the event that its ledger is charged, towards whoever sees the noisy sum
 and what is made of it. Towards the place itself nothing is promised.
+
+Parties whose sum is made by secure aggregation each add a share of that noise, see `privfcd.mechanisms.distributed`.
 """
 
 from __future__ import annotations
@@ -13,13 +15,15 @@ from collections.abc import Sequence
 from functools import reduce
 from typing import Any, TypeVar
 
+import numpy as np
 from dp_accounting import NonPrivateDpEvent
 
 from privfcd import checks
 from privfcd.data.private import Mechanism, PrivateTable, check_covered, refuse_same_rows
-from privfcd.data.queries import Query, answer
+from privfcd.data.queries import IntegerQuery, Query, answer
 from privfcd.errors import InvalidParameter
 from privfcd.ledger import Reservation
+from privfcd.mechanisms.distributed import NoiseShare
 
 Answer = TypeVar("Answer")
 
@@ -74,21 +78,49 @@ def release_sum(
     return mechanism.release(reduce(operator.add, parts), tables[0]._stream(*key))
 
 
+def noise_share(query: Query, table: PrivateTable, multiplier: float, honest: int) -> tuple[NoiseShare, float]:
+    """Return one party's share of the noise of a secure sum, the same at every party, and what 1 stands for in the sum.
+
+    Parameters
+    ----------
+    query : Query
+        A sum of whole numbers over records.
+    table : PrivateTable
+        The party's; only its number of columns and relation are looked at.
+    multiplier : float
+        Noise multiplier of the sum.
+    honest : int
+        How many parties certainly add a share.
+
+    Returns
+    -------
+    NoiseShare
+    float
+        In units of the sum of answers that are not divided by a number of rows.
+    """
+    if not isinstance(query, IntegerQuery) or not query.bounded:
+        raise InvalidParameter(f"{query.name!r} is no sum of whole numbers, which a secure sum needs")
+    query.check(table.n_columns)
+    unit = float(np.asarray(query.exact(np.empty((0, table.n_columns)), 1).unit))
+    moved = query.sensitivity(1, table.relation) / unit * (1 + 2.0**-50)
+    return NoiseShare(multiplier, moved, honest, query.kind == "symmetric"), unit
+
+
 def check_summable(tables: Sequence[PrivateTable]) -> int:
     """Return the public number of rows of all tables, or raise InvalidParameter where they cannot share one noise."""
     first = tables[0]
     if len({table.ledger.account for table in tables}) < len(tables):
         raise InvalidParameter(
-            "a trusted sum needs tables with a ledger each: a record that is in two tables of one ledger would move it twice"
+            "one sum needs tables with a ledger each: a record that is in two tables of one ledger would move it twice"
         )
     for table in tables[1:]:
         if table.open != first.open:
             raise InvalidParameter(
-                f"a trusted sum needs tables that all have budgets, or none: {first.name!r} and {table.name!r} differ"
+                f"one sum needs tables that all have budgets, or none: {first.name!r} and {table.name!r} differ"
             )
         if table.columns != first.columns or table.relation is not first.relation or table.noise != first.noise:
             raise InvalidParameter(
-                "a trusted sum needs tables of one order of columns, one neighbouring relation and one noise source: "
+                "one sum needs tables of one order of columns, one neighbouring relation and one noise source: "
                 f"{first.name!r} and {table.name!r} differ"
             )
     refuse_same_rows(tables)

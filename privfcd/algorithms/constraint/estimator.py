@@ -36,7 +36,9 @@ class PC(_MomentLearner):
     row_norm, epsilon, delta : float, optional
         Of `release_moments`.
     sum : str
-        `"per-party"`, or `"trusted"`: one noise for the sum over all tables, see `release_moments`.
+        `"per-party"`; or one noise for the sum over all tables, `"trusted"` or `"secure"`, see `release_moments`.
+    colluders, dropouts : int
+        For `sum="secure"`: how many parties may tell the coordinator all they know, and how many may be lost.
 
     Attributes
     ----------

@@ -64,7 +64,9 @@ class EqualVarianceSearch(_MomentLearner):
     epsilon, delta : float, optional
         What this run may spend of each table's budget; all that is left by default.
     sum : str
-        `"per-party"`, or `"trusted"`: one noise for the sum over all tables, see `release_moments`.
+        `"per-party"`; or one noise for the sum over all tables, `"trusted"` or `"secure"`, see `release_moments`.
+    colluders, dropouts : int
+        For `sum="secure"`: how many parties may tell the coordinator all they know, and how many may be lost.
 
     Attributes
     ----------
@@ -148,7 +150,10 @@ class EqualVarianceSearch(_MomentLearner):
         store_graph(self, found.weights, 0.0, moments.columns)
         store_moment_notes(self, [moments], self._release_rule)
         if self.equal_variances_.loud:
-            self.notes_ = [*self.notes_, "Equal error variances could not be tested: the noise is too loud at this budget."]
+            self.notes_ = [
+                *self.notes_,
+                "Equal error variances could not be tested: the noise is too loud at this budget.",
+            ]
         self.order_ = [moments.columns[k] for k in found.order]
         self.residual_variances_ = found.variances
         self.rule_ = dict(found.rule)

@@ -87,7 +87,9 @@ class FedACD(_ReleaseLearner):
         What tables release: `"preconditioned"`, `"covariance"`, `"exact"` (open tables), or `"auto"`. Open tables of
         discrete columns answer with contingency tables under `"auto"` and `"exact"`.
     sum : str
-        `"per-party"`, or `"trusted"`: one noise for the sum over all tables, see `release_moments`.
+        `"per-party"`; or one noise for the sum over all tables, `"trusted"` or `"secure"`, see `release_moments`.
+    colluders, dropouts : int
+        For `sum="secure"`: how many parties may tell the coordinator all they know, and how many may be lost.
     center : bool, optional
         Whether continuous columns' means are taken off; paid for, on tables with a budget, see `release_moments`. By default
         on for tables.
@@ -145,6 +147,8 @@ class FedACD(_ReleaseLearner):
     per_cell: float = 5.0
     sample_size: float = 10.0
     sum: str = field(default="per-party", kw_only=True)
+    colluders: int = field(default=1, kw_only=True)
+    dropouts: int = field(default=0, kw_only=True)
 
     cpdag_: Pdag = field(init=False)
     orientation_: Orientation | None = field(init=False)
@@ -196,7 +200,7 @@ class FedACD(_ReleaseLearner):
 
     def sends(self, facts: Facts) -> bool:
         """See `_ReleaseLearner.sends`: exact moments stay at the parties unless their sum votes."""
-        return facts.private or self.combine == "sum" or self.sum == "trusted"
+        return facts.private or self.combine == "sum" or self.sum != "per-party"
 
     def released_columns(self, columns: tuple[str, ...]) -> tuple[str, ...]:
         """See `_ReleaseLearner.released_columns`."""
@@ -372,7 +376,9 @@ class _Half(StagedParty):
             encoded = [table.encoded(self._encoding) for table in own]
         else:
             encoded = own
-        self._declared = {} if self._encoding is None else {"levels": dict(zip(order, self._encoding.levels, strict=True))}
+        self._declared = (
+            {} if self._encoding is None else {"levels": dict(zip(order, self._encoding.levels, strict=True))}
+        )
         super().__init__(
             own,
             {release_messages: lambda: ReleaseParty(encoded, index), messages: lambda: self._votes(own[0])},

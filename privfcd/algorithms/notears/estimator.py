@@ -53,7 +53,9 @@ class NOTEARS(_MomentLearner):
         What this run may spend of each table's budget; all that is left by default. delta defaults to the budget's,
         in proportion to epsilon.
     sum : str
-        `"per-party"`, or `"trusted"`: one noise for the sum over all tables, see `release_moments`.
+        `"per-party"`; or one noise for the sum over all tables, `"trusted"` or `"secure"`, see `release_moments`.
+    colluders, dropouts : int
+        For `sum="secure"`: how many parties may tell the coordinator all they know, and how many may be lost.
 
     Attributes
     ----------

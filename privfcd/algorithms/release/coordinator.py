@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -13,6 +13,7 @@ from privfcd.algorithms.protocol import Empty, Federation
 from privfcd.algorithms.release import messages, rules
 from privfcd.algorithms.release.plan import COVARIANCE, DIFFERENCES, HISTOGRAM, MEAN, ROUND, SCALES
 from privfcd.algorithms.release.rounds import Rounds
+from privfcd.algorithms.release.secure import SecureFederation
 from privfcd.algorithms.release.settings import ReleaseSettings
 from privfcd.algorithms.release.whitening import Whitening
 from privfcd.algorithms.rounds import check_rows, expect, still_there
@@ -108,6 +109,9 @@ class ReleaseCoordinator:
         if parts:  # who was lost by the last question has no part in the result
             at = dict(zip(self._places, parts, strict=True))
             parts = tuple(at[place] for place in places)
+        if isinstance(federation, SecureFederation):
+            rule["secure sum"] = federation.about()
+            parts = tuple(replace(part, rows=federation.rows) for part in parts)
         rule |= {"rows": [quotes[place].n_rows for place in places], "mu": [quotes[place].mu for place in places]}
         return Outcome(parts, rule, places)
 
@@ -126,9 +130,7 @@ class ReleaseCoordinator:
         ask = messages.AskHistogram(DIFFERENCES, None, True) if pairs else messages.AskHistogram(SCALES, centre)
         histogram = self._histogram(federation, quotes, ask)
         noise = np.array(rule["mean noise sd"]) if "mean noise sd" in rule else None
-        rounds = Rounds(
-            federation, quotes, self._names, self._columns, self._settings, centre, noise, self._whitening
-        )
+        rounds = Rounds(federation, quotes, self._names, self._columns, self._settings, centre, noise, self._whitening)
         parts = rounds.run(histogram, {label: share for label, share in shares.items() if label.startswith(ROUND)})
         rule |= rounds.rule
         self._places = rounds.places
@@ -236,6 +238,8 @@ class ReleaseCoordinator:
             assert bounds is not None
             norm = max(rules.norm_of(bounds, off) for off in ([centre] if means is None else means[self._places]))
         ask = messages.AskMoments(COVARIANCE, norm, None, centre, own_mean=means is not None)
+        if means is not None and self._settings.sum == "secure":  # no party knows the mean of all: it is told
+            ask = messages.AskMoments(COVARIANCE, norm, None, tuple(means[0].tolist()))
         d = len(self._columns)
         answers = expect(federation, ask, messages.Matrix, d)
         public = None if centre is None else np.array(centre)

@@ -1,4 +1,9 @@
-"""The messages of a release of moments, in the order in which they pass."""
+"""The messages of a release of moments, in the order in which they pass.
+
+With secure sums the questions for histograms, means and moments are not put to a party by themselves. They come with
+`AskKeys`, and the steps of `privfcd.algorithms.secure.seat` follow. Lists of keys, signatures and shares are bytes of a
+fixed length each, one after the other.
+"""
 
 from __future__ import annotations
 
@@ -182,3 +187,175 @@ class Matrix:
     def payload_bytes(self) -> int:
         """Return 8 bytes a number."""
         return BYTES_A_FLOAT * (self.upper.size + 1)
+
+
+@dataclass(frozen=True)
+class AskSeat(Empty):
+    """To the parties, before the charge: take part in secure sums. Answered by `SeatTaken`."""
+
+
+@dataclass(frozen=True)
+class SeatTaken:
+    """From a party: a random number, so that what follows belongs to this run and no other."""
+
+    nonce: bytes
+
+    def payload_bytes(self) -> int:
+        """Return the number of bytes."""
+        return len(self.nonce)
+
+
+@dataclass(frozen=True)
+class SeatsTaken:
+    """To the parties, before the charge: who takes part. Answered by `Empty`.
+
+    Attributes
+    ----------
+    names : tuple of str
+        Of all who are there.
+    nonces : bytes
+        Theirs.
+    mu : float
+        The least that their budgets allow: the sum has noise for it.
+    """
+
+    names: tuple[str, ...]
+    nonces: bytes
+    mu: float
+
+    def payload_bytes(self) -> int:
+        """Return the number of bytes."""
+        return len(self.nonces) + BYTES_A_FLOAT
+
+
+Question = AskHistogram | AskMean | AskMoments
+
+
+@dataclass(frozen=True, eq=False)
+class AskKeys:
+    """To the parties: begin a secure sum of the answers to this question. Answered by `Keys`."""
+
+    number: int
+    question: AskHistogram | AskMean | AskMoments
+
+    def payload_bytes(self) -> int:
+        """Return the size of the numbers."""
+        return self.question.payload_bytes()
+
+
+@dataclass(frozen=True)
+class Keys:
+    """From a party: its keys for this sum, their signature, and what stands for the session, the sum and the question."""
+
+    public: bytes
+    signature: bytes
+    context: bytes
+
+    def payload_bytes(self) -> int:
+        """Return the number of bytes."""
+        return len(self.public) + len(self.signature) + len(self.context)
+
+
+@dataclass(frozen=True)
+class AskShares:
+    """To the parties: everybody's keys. Answered by `Sealed`."""
+
+    number: int
+    names: tuple[str, ...]
+    public: bytes
+    signatures: bytes
+
+    def payload_bytes(self) -> int:
+        """Return the number of bytes."""
+        return len(self.public) + len(self.signatures)
+
+
+@dataclass(frozen=True)
+class Sealed:
+    """From a party: shares of its secrets, sealed for each receiver."""
+
+    shares: bytes
+
+    def payload_bytes(self) -> int:
+        """Return the number of bytes."""
+        return len(self.shares)
+
+
+@dataclass(frozen=True)
+class AskMasked:
+    """To the parties: everybody's sealed shares. Answered by `Masked`; rows are read now."""
+
+    number: int
+    names: tuple[str, ...]
+    shares: bytes
+
+    def payload_bytes(self) -> int:
+        """Return the number of bytes."""
+        return len(self.shares)
+
+
+@dataclass(frozen=True, eq=False)
+class Masked:
+    """From a party: its numbers, masked, modulo 2^64.
+
+    Attributes
+    ----------
+    words : ndarray of int64
+        The same bits as the whole numbers from 0 to 2^64 - 1.
+    unit : float
+        What 1 of the sum stands for, in the sum of answers that are not divided by a number of rows.
+    scale : float
+        Standard deviation of one party's noise, in the same units; on the diagonal of a matrix.
+    """
+
+    words: NDArray[np.int64]
+    unit: float
+    scale: float
+
+    def payload_bytes(self) -> int:
+        """Return 8 bytes a number."""
+        return BYTES_A_FLOAT * (self.words.size + 2)
+
+
+@dataclass(frozen=True)
+class AskConfirmed(Empty):
+    """To the parties: whose numbers arrived. Answered by `Confirmed`."""
+
+    number: int
+    names: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Confirmed:
+    """From a party: its signature under the list."""
+
+    signature: bytes
+
+    def payload_bytes(self) -> int:
+        """Return the number of bytes."""
+        return len(self.signature)
+
+
+@dataclass(frozen=True)
+class AskUnmask:
+    """To the parties: who signed the list. Answered by `Unmasked`."""
+
+    number: int
+    names: tuple[str, ...]
+    signers: tuple[str, ...]
+    signatures: bytes
+
+    def payload_bytes(self) -> int:
+        """Return the number of bytes."""
+        return len(self.signatures)
+
+
+@dataclass(frozen=True)
+class Unmasked:
+    """From a party: a share for each of those whose shares it has."""
+
+    shares: bytes
+
+    def payload_bytes(self) -> int:
+        """Return the number of bytes."""
+        return len(self.shares)

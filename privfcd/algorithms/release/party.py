@@ -18,14 +18,16 @@ from privfcd.algorithms.protocol import Empty, Message
 from privfcd.algorithms.release import messages, rules
 from privfcd.algorithms.release.plan import COVARIANCE, HISTOGRAM, MEAN, TablePlan, affordable_mu, plan_tables
 from privfcd.algorithms.release.settings import ReleaseSettings
+from privfcd.algorithms.release.summing import ONE_PROCESS, Summing, label_of
 from privfcd.algorithms.results import table_report
+from privfcd.algorithms.secure.seat import Seat
 from privfcd.algorithms.terms import Terms
 from privfcd.data.directions import LinearMoments
 from privfcd.data.histogram import OctaveHistogram
 from privfcd.data.private import Mechanism, PrivateTable
 from privfcd.data.queries import ClippedMean, Query, SecondMoments
 from privfcd.data.trusted_sum import check_summable, release_sum
-from privfcd.errors import PartyFailed
+from privfcd.errors import InvalidParameter, PartyFailed
 from privfcd.ledger import Reservation
 from privfcd.ledger.privacy_report import PrivacyReport, rounded_up
 from privfcd.mechanisms import AnalyticGaussian, Gaussian
@@ -73,6 +75,8 @@ class ReleaseParty:
         self._own_means: list[tuple[float, ...]] = []
         self._terms = Terms()
         self._failed = False
+        self.seat: Seat | None = None
+        self._sums: Summing | None = None
         self.reservations: list[Reservation] = []
         self.kept: Moments | None = None
         self.facts: dict[str, Any] = {}
@@ -94,8 +98,10 @@ class ReleaseParty:
         if not self.reservations:
             return []
         settings = self._agreed()
+        told = () if settings.sum != "secure" else self._summing().told(self.plans[0])
+        alone = "" if self.seat is None or not self.seat.simulated else ONE_PROCESS
         return [
-            release_report(table, reservation, settings, plan.delta)
+            release_report(table, reservation, settings, plan.delta, told, alone)
             for table, reservation, plan in zip(self._tables, self.reservations, self.plans, strict=True)
         ]
 
@@ -110,10 +116,14 @@ class ReleaseParty:
     def _respond(self, message: Message) -> Message:
         sent = isinstance(message, messages.AskHistogram | messages.AskMean | messages.AskMoments)
         if (sent or isinstance(message, messages.AskOwn)) and self._agreed().send != sent:
-            keeps = "sends its moments, and was asked to keep them" if self._agreed().send else (
-                "keeps its moments, and was asked to send some"
+            keeps = (
+                "sends its moments, and was asked to keep them"
+                if self._agreed().send
+                else ("keeps its moments, and was asked to send some")
             )
             raise PartyFailed(f"{self.name} {keeps}")
+        if sent and self._agreed().sum == "secure":
+            raise PartyFailed(f"{self.name} takes part in secure sums, and was asked for an answer of its own")
         match message:
             case messages.Offer():
                 return self._terms.consider(self.name, message, self._consider)
@@ -130,6 +140,14 @@ class ReleaseParty:
                 return self._moments(message)
             case messages.AskOwn():
                 return self._keep_own()
+            case messages.SeatsTaken():
+                return self._terms.consider(self.name, message, self._sit)
+            case messages.AskKeys():
+                return self._begin_sum(message)
+            case messages.AskMasked():
+                return self._masked(message)
+            case messages.AskSeat() | messages.AskShares() | messages.AskConfirmed() | messages.AskUnmask():
+                return self._summing().answer(message)
             case messages.Finish():
                 return self._finish()
         raise PartyFailed(f"{self.name} does not know the message {type(message).__name__}")
@@ -139,7 +157,12 @@ class ReleaseParty:
         self._tables = [table.reordered(offer.columns) for table in self._tables]
         total = check_summable(self._tables)
         offer.settings.check_columns(self._d)
-        self._settings, self._plans = offer.settings, None  # a plan belongs to an offer
+        if offer.settings.sum == "secure" and self._tables[0].open:
+            raise InvalidParameter(
+                f"sum must be 'per-party' or 'trusted' for tables without a budget, as {self.name!r} is: a secure sum has "
+                "noise"
+            )
+        self._settings, self._plans, self._sums = offer.settings, None, None  # a plan belongs to an offer
         mu = min(affordable_mu(table, offer.settings, run_label(RUN, table)) for table in self._tables)
         declared = [table.bounds for table in self._tables]
         bounds = None
@@ -151,7 +174,11 @@ class ReleaseParty:
         """Price the plan, and ask every ledger; charge nothing."""
         if self._settings is None:
             raise PartyFailed(f"{self.name} was sent a plan before it was offered a run")
-        self._plans = plan_tables(self._tables, self._settings, message.shares, run_label(RUN, self._tables[0]))
+        sums = self._summing() if self._settings.sum == "secure" else None
+        least = 0.0 if sums is None else sums.least_multiplier
+        self._plans = plan_tables(self._tables, self._settings, message.shares, run_label(RUN, self._tables[0]), least)
+        if sums is not None:
+            sums.check(self._plans[0])
         for table, plan in zip(self._tables, self._plans, strict=True):
             table.ledger.check(plan.parts, run_label(RUN, table), delta=plan.delta)
         return Empty()
@@ -163,6 +190,54 @@ class ReleaseParty:
         for table, plan in zip(self._tables, plans, strict=True):
             self.reservations.append(table.ledger.reserve(plan.parts, run_label(RUN, table), delta=plan.delta))
         return Empty()
+
+    def _summing(self) -> Summing:
+        """Return this party's half of secure sums, for what was offered."""
+        if self.seat is None or self._agreed().sum != "secure":
+            raise PartyFailed(f"{self.name} has no seat in a secure sum")
+        if self._sums is None:
+            self._sums = Summing(self.seat, self._tables[0], self._agreed())
+        return self._sums
+
+    def _sit(self, message: messages.SeatsTaken) -> Empty:
+        return self._summing().sit(message)
+
+    def _begin_sum(self, message: messages.AskKeys) -> messages.Keys:
+        self._paid(label_of(message.question))
+        return self._summing().begin(message)
+
+    def _masked(self, message: messages.AskMasked) -> messages.Masked:
+        """Read the rows, add this party's share of the noise, and mask the numbers."""
+        sums = self._summing()
+        question = sums.question(message.number)
+        query, label = self._query(question), label_of(question)
+        (reservation,) = self._paid(label)
+        self._releases += 1
+        key = (self._index, self._releases)
+        return sums.masked(message, query, self.plans[0].multipliers[label], label, reservation, key)
+
+    def _query(self, question: messages.Question) -> Query:
+        """Return what a question asks of the rows, checked."""
+        match question:
+            case messages.AskHistogram():
+                return OctaveHistogram(self._d, question.centre, question.differences)
+            case messages.AskMean():
+                return ClippedMean(question.bounds)
+        if question.own_mean:
+            raise PartyFailed(f"{self.name} was asked to take off its own mean, and released only a part of a sum")
+        return self._moments_query(question)
+
+    def _moments_query(self, message: messages.AskMoments) -> SecondMoments | LinearMoments:
+        if message.linear is None:
+            if message.differences:
+                raise PartyFailed(
+                    f"{self.name} was asked for differences of records without a matrix to multiply them by"
+                )
+            return SecondMoments(message.row_norm, message.centre)
+        message.linear.check(self._d, "the coordinator")
+        linear = message.linear.dense()
+        rules.check_condition(linear, self.name)
+        return LinearMoments(linear, message.row_norm, message.centre, message.differences)
 
     def _mean(self, mean: ClippedMean) -> messages.Numbers:
         """Release the mean of all rows; of open tables each one's own, whose sum says no more than they do."""
@@ -180,27 +255,15 @@ class ReleaseParty:
         return messages.Numbers(rows @ np.array(found) / rows.sum(), 0.0)
 
     def _moments(self, message: messages.AskMoments) -> messages.Matrix:
-        query: Query | list[SecondMoments]
-        d = self._d
-        linear = None
-        if message.linear is not None:
-            message.linear.check(d, "the coordinator")
-            linear = message.linear.dense()
-            rules.check_condition(linear, self.name)
         if message.own_mean:
             if not self._own_means:
                 raise PartyFailed(f"{self.name} was asked to take off its mean before it released one")
             message = replace(message, centre=self._own_means[0])
-        if all(table.open for table in self._tables) and linear is None:
+        if all(table.open for table in self._tables) and message.linear is None:
             message = replace(message, row_norm=math.inf)
-        if linear is None and message.differences:
-            raise PartyFailed(f"{self.name} was asked for differences of records without a matrix to multiply them by")
-        elif linear is None:
-            query = SecondMoments(message.row_norm, message.centre)
-            if message.own_mean and len(self._own_means) > 1:
-                query = [SecondMoments(message.row_norm, mean) for mean in self._own_means]
-        else:
-            query = LinearMoments(linear, message.row_norm, message.centre, message.differences)
+        query: Query | list[SecondMoments] = self._moments_query(message)
+        if message.linear is None and message.own_mean and len(self._own_means) > 1:
+            query = [SecondMoments(message.row_norm, mean) for mean in self._own_means]
         answer, scale = self._release(query, AnalyticGaussian, message.label)
         return messages.Matrix.of(answer.matrix, scale)
 
@@ -274,19 +337,28 @@ class ReleaseParty:
 
 
 def release_report(
-    table: PrivateTable, reservation: Reservation, settings: ReleaseSettings, delta: float | None
+    table: PrivateTable,
+    reservation: Reservation,
+    settings: ReleaseSettings,
+    delta: float | None,
+    told: Sequence[str] = (),
+    one_process: str = "",
 ) -> PrivacyReport:
-    """Return the report on one table's part in a release; `delta` is its slice's, where it has one."""
+    """Return the report on one table's part in a release.
+
+    `delta` is its slice's, where it has one; `told` and `one_process` are what is said of secure sums.
+    """
     used = ("centre",) if table.open else ("row_norm", "centre")  # exact moments are not clipped
     declared = {name: getattr(settings, name) for name in used if getattr(settings, name) is not None}
     delta = settings.delta if delta is None else delta
+    together = {"per-party": (), "trusted": (TRUSTED,), "secure": tuple(told)}[settings.sum]
     return table_report(
         table,
         reservation,
         delta=delta,
         declared=declared,
-        assumptions=ASSUMPTIONS + ((TRUSTED, *_in_two(reservation, delta)) if settings.sum == "trusted" else ()),
-        trusted=SUMMING_PLACE if settings.sum == "trusted" else "",
+        assumptions=(*ASSUMPTIONS, *together, *(_in_two(reservation, delta) if together else ())),
+        trusted={"per-party": "", "trusted": SUMMING_PLACE, "secure": one_process}[settings.sum],
     )
 
 

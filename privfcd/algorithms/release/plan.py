@@ -65,9 +65,12 @@ def affordable_mu(table: PrivateTable, settings: ReleaseSettings, label: str) ->
 
 
 def plan_tables(
-    tables: Sequence[PrivateTable], settings: ReleaseSettings, shares: Shares, label: str
+    tables: Sequence[PrivateTable], settings: ReleaseSettings, shares: Shares, label: str, least: float = 0.0
 ) -> list[TablePlan]:
-    """Return the plans on tables that share their noise: the multipliers are what the smallest budget needs."""
+    """Return the plans on tables that share their noise: the multipliers are what the smallest budget needs.
+
+    `least` is the multiplier for a table elsewhere, for a secure sum.
+    """
     labels = [name for name, _ in shares]
     positive = all(share > 0 for _, share in shares)
     if not positive or len(set(labels)) != len(labels) or abs(math.fsum(share for _, share in shares) - 1) > 1e-9:
@@ -89,6 +92,6 @@ def plan_tables(
         )
         for table in tables
     ]
-    z = max(scale for scale, _ in found)
+    z = max(least, *(scale for scale, _ in found))
     multipliers = {name: z / math.sqrt(share) for name, share in shares}
     return [TablePlan(parts_of(z), multipliers, delta) for _, delta in found]

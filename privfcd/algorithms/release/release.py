@@ -16,11 +16,14 @@ from privfcd.algorithms.opening import Facts
 from privfcd.algorithms.protocol import Federation
 from privfcd.algorithms.release.coordinator import Outcome, ReleaseCoordinator
 from privfcd.algorithms.release.party import ReleaseParty
+from privfcd.algorithms.release.secure import SecureFederation
 from privfcd.algorithms.release.settings import ReleaseSettings
 from privfcd.algorithms.release.whitening import Whitening, structure_whitening
 from privfcd.algorithms.results import warn_when_paid
+from privfcd.algorithms.secure.seat import seats_for
 from privfcd.data.private import PrivateTable
 from privfcd.data.second_moments import table_origin
+from privfcd.data.trusted_sum import check_summable
 from privfcd.ledger.privacy_report import PrivacyReport
 from privfcd.moments import Moments, pooled
 
@@ -77,6 +80,8 @@ def release_moments(
     center: bool | str | None = None,
     centre: Sequence[float] | None = None,
     sum: str = "per-party",
+    colluders: int = 1,
+    dropouts: int = 0,
     shares: Sequence[float] | None = None,
     histogram_share: float | None = None,
     mean_share: float = 0.1,
@@ -115,7 +120,12 @@ def release_moments(
         A public vector that is taken off instead.
     sum : str
         `"per-party"`: every party adds noise of its own. `"trusted"`: one noise on the sum over all tables, by a place
-        that may see them all, such as one process that holds them; nothing is promised towards that place.
+        that may see them all, such as one process that holds them; nothing is promised towards that place. `"secure"`: each
+        party adds a share of one noise, and only the sum is seen, see `privfcd.algorithms.secure.seat`. In one process all
+        parties are played here.
+    colluders, dropouts : int
+        For `"secure"`: how many parties may tell the coordinator all they know, and how many may be lost. With P parties the
+        noise has P / (P - colluders - dropouts) times the variance of a trusted sum's.
     shares : sequence of float, optional
         For `"preconditioned"`: each round's share of mu², after the histogram and the mean; chosen by a rule by default.
     histogram_share, mean_share : float, optional
@@ -161,12 +171,16 @@ def release_moments(
         shares=None if shares is None else _numbers("shares", shares),
         histogram_share=histogram_share,
         mean_share=mean_share,
+        colluders=colluders,
+        dropouts=dropouts,
     )
     groups = [checked] if sum == "trusted" else [[table] for table in checked]
     columns = checked[0].columns
     groups = [[table.reordered(columns) for table in group] for group in groups]
     parties = [ReleaseParty(group, index) for index, group in enumerate(groups)]
-    federation = LocalFederation(parties)
+    federation: Federation = LocalFederation(parties)
+    if sum == "secure":
+        federation = secure_in_process(federation, checked, parties, colluders, dropouts)
     coordinator = ReleaseCoordinator(settings, columns, structure_whitening if whitening is None else whitening)
     outcome = coordinator.run(federation, coordinator.offer(federation))
     if not send and not opened:
@@ -174,11 +188,23 @@ def release_moments(
     for words in release_notes(outcome.rule):
         warn_when_paid(words, MomentsWarning)
     found = outcome.parts if send else tuple(party.kept for party in parties if party.kept is not None)
+    groups = [checked] if sum == "secure" else groups
     parts = tuple(
         replace(part, origins=tuple(map(table_origin, group))) for part, group in zip(found, groups, strict=True)
     )
     reports = [report for party in parties for report in party.reports()]
     return MomentsRelease(parts, reports, federation.bytes_exchanged, {"why": why, **outcome.rule})
+
+
+def secure_in_process(
+    inner: Federation, tables: Sequence[PrivateTable], parties: Sequence[Any], colluders: int, dropouts: int
+) -> SecureFederation:
+    """Return a federation of secure sums over parties of this process, each of which gets a seat."""
+    check_summable(tables)
+    federation = SecureFederation(inner, [table.name for table in tables], colluders, dropouts)
+    for party, seat in zip(parties, seats_for([table.name for table in tables]), strict=True):
+        party.seat = seat
+    return federation
 
 
 def _numbers(name: str, values: Any) -> tuple[float, ...]:

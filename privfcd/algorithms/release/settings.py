@@ -9,7 +9,7 @@ from privfcd import checks
 from privfcd.errors import InvalidParameter
 
 METHODS = ("exact", "covariance", "preconditioned")
-SUMS = ("per-party", "trusted")
+SUMS = ("per-party", "trusted", "secure")
 MEAN = "mean"
 """For `center`: take off a mean that is paid for, where differences of records would do without."""
 
@@ -29,6 +29,8 @@ class ReleaseSettings:
     shares: tuple[float, ...] | None = None
     histogram_share: float | None = None
     mean_share: float = 0.1
+    colluders: int = 1
+    dropouts: int = 0
 
     def __post_init__(self) -> None:
         for name, accepted in (("method", METHODS), ("sum", SUMS)):
@@ -56,8 +58,14 @@ class ReleaseSettings:
         checks.fraction("mean_share", self.mean_share)
         if not self.send and self.method == "preconditioned":
             raise InvalidParameter("send must be True for method 'preconditioned': its rounds depend on what was sent")
-        if not self.send and self.sum == "trusted":
-            raise InvalidParameter("send must be True for a trusted sum: moments of all rows stay at no party")
+        if not self.send and self.sum != "per-party":
+            raise InvalidParameter(f"send must be True for a {self.sum} sum: moments of all rows stay at no party")
+        checks.count("colluders", self.colluders, least=0)
+        checks.count("dropouts", self.dropouts, least=0)
+        if self.sum == "secure" and self.method == "exact":
+            raise InvalidParameter(
+                "method must not be 'exact' for a secure sum, which has noise: give every table a budget"
+            )
         if self.row_norm is not None and self.method == "preconditioned":
             raise InvalidParameter(
                 f"row_norm must be left out for method 'preconditioned', whose rows are multiplied first, got "

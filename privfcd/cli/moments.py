@@ -60,8 +60,12 @@ moments.add_command(show)
         help="Take off means, by differences of records or a paid mean.")  # fmt: skip
 @dry_run_option
 @table_options
-@option("--trusted-sum", is_flag=True, section=PRIVACY,
-        help="One noise on the sum over all tables: no promise towards this process, which sees them.")  # fmt: skip
+@option("--sum", type=click.Choice(["per-party", "trusted", "secure"]), default="per-party", show_default=True,
+        section=PRIVACY, help="One noise for the sum over all tables, by a trusted place or by secure sums.")  # fmt: skip
+@option("--colluders", type=int, default=1, show_default=True, section=PRIVACY,
+        help="Secure sums: parties that may tell the coordinator all they know.")  # fmt: skip
+@option("--dropouts", type=int, default=0, show_default=True, section=PRIVACY,
+        help="Secure sums: parties that may be lost.")  # fmt: skip
 @noise_options
 @option("--method", type=click.Choice(["exact", "covariance", "preconditioned"]), default=None, section=METHOD,
         help="One clipped covariance, or rounds that adapt to it; chosen by default.")  # fmt: skip
@@ -108,7 +112,7 @@ def release(context: click.Context, /, **options: Any) -> None:
         "method": options["method"],
         "row_norm": options["row_norm"],
         "center": options["center"],
-        "sum": "trusted" if options["trusted_sum"] else "per-party",
+        **{name: options[name] for name in ("sum", "colluders", "dropouts")},
         "epsilon": options["epsilon"] if ledgers else None,
         "delta": options["delta"] if ledgers else None,
     }

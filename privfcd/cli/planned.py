@@ -57,10 +57,13 @@ def print_release_plan(
             row_norm: float | None = None,
             center: bool | None = None,
             sum: str = "per-party",
+            colluders: int = 1,
+            dropouts: int = 0,
             epsilon: float | None = None,
             delta: float | None = None,
         ) -> None:
             self.release, self.row_norm, self.center, self.sum = release, row_norm, center, sum
+            self.colluders, self.dropouts = colluders, dropouts
             self.epsilon, self.delta = epsilon, delta
 
         def fit(self, source: list[PrivateTable]) -> MomentsRelease:

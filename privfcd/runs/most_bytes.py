@@ -38,6 +38,9 @@ from privfcd.algorithms.peri import IPERI, PERI
 from privfcd.algorithms.peri.messages import AskColliders, AskRegrets, graph_bytes
 from privfcd.algorithms.protocol import BYTES_A_FLOAT, index_bytes
 from privfcd.algorithms.release.plan import COVARIANCE, DIFFERENCES, HISTOGRAM, MEAN, ROUND, SCALES
+from privfcd.algorithms.secure.masks import KEY, SIGNATURE
+from privfcd.algorithms.secure.seat import CONTEXT, NONCE, SEALED
+from privfcd.algorithms.secure.shamir import SHARE
 from privfcd.data.encoding import Contrasts
 from privfcd.graphs.pdag import Pdag
 from privfcd.moments.octaves import BINS
@@ -90,11 +93,14 @@ def most_bytes(
         return bound, ""
     released = 0
     if labels is not None:
-        summed = 1 if parameters.get("sum") == "trusted" else parties
+        together = parameters.get("sum", "per-party")
+        summed = 1 if together == "trusted" else parties
         encoded = d
         if isinstance(model, FedACD) and model.levels is not None:
             encoded = len(Contrasts(declared_levels(model.levels, columns) or ()).columns(tuple(columns)))
         released = most_release_bytes(encoded, summed, labels)
+        if together == "secure":
+            released += most_masking_bytes(parties, len(labels))
     if isinstance(model, FedSparseBNSL):
         rounds, updates = parameters["rounds"], parameters["updates"]
         if labels is not None and parameters["release"] == COORDINATES:
@@ -167,6 +173,14 @@ def most_release_bytes(columns: int, parties: int, labels: Sequence[str]) -> int
         elif label.startswith(ROUND):
             whole += columns**2 * (BYTES_A_FLOAT + index_bytes(columns)) + BYTES_A_FLOAT * (1 + columns + matrix)
     return parties * whole
+
+
+def most_masking_bytes(parties: int, releases: int) -> int:
+    """Return a bound on what keys, shares and signatures of secure sums add to the messages."""
+    keys = 2 * KEY + SIGNATURE
+    asked = parties * (keys + parties * SEALED + SIGNATURE)
+    answered = keys + CONTEXT + parties * (SEALED + SHARE) + SIGNATURE + BYTES_A_FLOAT
+    return parties * (releases * (asked + answered) + (parties + 1) * NONCE + BYTES_A_FLOAT)
 
 
 def most_kept_bytes(columns: int, parties: int, labels: Sequence[str] | None, *, private: bool) -> int:

@@ -17,7 +17,9 @@ from privfcd.accounting.units import units_to_float
 from privfcd.algorithms.base import Estimator
 from privfcd.algorithms.inputs import checked_tables, moments_given
 from privfcd.algorithms.results import moment_notes, table_report
+from privfcd.algorithms.secure.terms import SumTerms
 from privfcd.data.private import PrivateTable
+from privfcd.errors import InvalidParameter
 from privfcd.ledger import PlanPart
 from privfcd.reports.html.promise import loose_delta
 from privfcd.runs.defaults import defaults_of
@@ -34,6 +36,11 @@ LEVELS = (
     "levels: a value is rounded to the nearest declared level of its column; one beyond the last counts as the last, and "
     "one below the first as the first."
 )
+SECURE = (
+    "ONE NOISE for the sum over all tables, and only the sum is seen: {:.1f} times less noise in it than with one noise for "
+    "each party, as long as at most {} parties collude with the coordinator and {} drop out."
+)
+SECURE_WOULD = "With sum='secure' the noise of the pooled answers would be {:.1f} times smaller (colluders={}, dropouts={})."
 TRUSTED = "ONE NOISE for the sum over all tables: nothing is promised towards the place that sums them up."
 
 
@@ -141,6 +148,20 @@ def _plan(
     )
 
 
+def _of_sums(model: Any, tables: Sequence[PrivateTable]) -> list[str]:
+    """Say whose noise it is, and what one noise for all would be."""
+    together = getattr(model, "sum", None)
+    if together == "trusted":
+        return [TRUSTED]
+    colluders, dropouts = getattr(model, "colluders", 1), getattr(model, "dropouts", 0)
+    try:
+        terms = SumTerms(len(tables), colluders, dropouts)
+    except InvalidParameter:
+        return []
+    words = SECURE if together == "secure" else SECURE_WOULD if together == "per-party" else ""
+    return [words.format(terms.less_noise, colluders, dropouts)] if words else []
+
+
 def _of_levels(model: Estimator) -> list[str]:
     return [LEVELS] if model.get_params().get("levels") is not None else []
 
@@ -212,8 +233,8 @@ def _notes(tables: Sequence[PrivateTable], model: Any) -> list[str]:
         notes.append(OPEN.format(", ".join(opened)))
     if any(not table.open and not table.noise.secure for table in tables):
         notes.append(SIMULATED)
-    if getattr(model, "sum", None) == "trusted" and len(opened) < len(tables):
-        notes.append(TRUSTED)
+    if len(opened) < len(tables):
+        notes += _of_sums(model, tables)
     why = getattr(model, "rule_", {}).get("why")
     if why:
         notes.append(f"release: {why}")

@@ -341,7 +341,7 @@ def synthetic(
     sizes = [max(math.ceil(size * share), columns) for size in sizes]
     changes = _narrowed(model.get_params(), names)
     simulated = linear_gaussian(columns, parties=len(tables), rows=sizes, seed=seed)
-    made, together = [], model.get_params().get("sum") == "trusted"
+    made, together = [], model.get_params().get("sum") in ("trusted", "secure")
     for party, (table, rows) in enumerate(zip(tables, simulated.tables, strict=True)):
         bounds = None if table.bounds is None else dict(zip(table.columns, table.bounds, strict=True))
         if changes.get("levels") is not None:

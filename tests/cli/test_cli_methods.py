@@ -129,7 +129,7 @@ def test_plans_of_a_release_and_of_the_demonstration(run: Run, files: list[str],
             and planned["parts"][0]["event"] == party["parts"][0]["event"]
         )
     code, out, err = run(
-        "moments", "release", *files, "--epsilon", "30", "-o", str(target), "--trusted-sum", "--dry-run", "--json"
+        "moments", "release", *files, "--epsilon", "30", "-o", str(target), "--sum", "trusted", "--dry-run", "--json"
     )
     assert code == 0, err
     assert json.loads(out)["parameters"]["release"] == "preconditioned"

@@ -71,7 +71,7 @@ def test_rounds_and_a_ledger_with_one_charge(run: Run, tmp_path: Path, write_tab
     ledger, path, report = (str(tmp_path / name) for name in ("l.sqlite", "m.npz", "r.txt"))
     assert run("ledger", "init", ledger, "--epsilon", "50", "--delta", "1e-4", "--name", "a")[0] == 0
     code, out, err = run(
-        "moments", "release", table, "--ledger", ledger, "--epsilon", "40", "--trusted-sum", "--json", "-o", path,
+        "moments", "release", table, "--ledger", ledger, "--epsilon", "40", "--sum", "trusted", "--json", "-o", path,
         "--report", report, "--noise", "simulated", "--seed", "3",
     )  # fmt: skip
     assert code == 0, err

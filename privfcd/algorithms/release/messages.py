@@ -189,6 +189,11 @@ class Matrix:
         return BYTES_A_FLOAT * (self.upper.size + 1)
 
 
+def _check_size(content: bytes, size: int, sender: str) -> None:
+    if len(content) != size:
+        raise PartyFailed(f"{sender} sent {len(content)} bytes, expected {size}")
+
+
 @dataclass(frozen=True)
 class AskSeat(Empty):
     """To the parties, before the charge: take part in secure sums. Answered by `SeatTaken`."""
@@ -199,6 +204,10 @@ class SeatTaken:
     """From a party: a random number, so that what follows belongs to this run and no other."""
 
     nonce: bytes
+
+    def check(self, size: int, sender: str) -> None:
+        """Raise PartyFailed unless these are so many bytes."""
+        _check_size(self.nonce, size, sender)
 
     def payload_bytes(self) -> int:
         """Return the number of bytes."""
@@ -251,6 +260,11 @@ class Keys:
     signature: bytes
     context: bytes
 
+    def check(self, public: int, signature: int, context: int, sender: str) -> None:
+        """Raise PartyFailed unless these are so many bytes."""
+        for content, size in ((self.public, public), (self.signature, signature), (self.context, context)):
+            _check_size(content, size, sender)
+
     def payload_bytes(self) -> int:
         """Return the number of bytes."""
         return len(self.public) + len(self.signature) + len(self.context)
@@ -275,6 +289,10 @@ class Sealed:
     """From a party: shares of its secrets, sealed for each receiver."""
 
     shares: bytes
+
+    def check(self, size: int, sender: str) -> None:
+        """Raise PartyFailed unless these are so many bytes."""
+        _check_size(self.shares, size, sender)
 
     def payload_bytes(self) -> int:
         """Return the number of bytes."""
@@ -312,6 +330,13 @@ class Masked:
     unit: float
     scale: float
 
+    def check(self, size: int, sender: str) -> None:
+        """Raise PartyFailed unless there are so many numbers, of a unit and noise that can be."""
+        if self.words.shape != (size,) or not 0 < self.unit < float("inf") or not 0 < self.scale < float("inf"):
+            raise PartyFailed(
+                f"{sender} sent masked numbers of shape {self.words.shape}, expected {(size,)}, or no unit"
+            )
+
     def payload_bytes(self) -> int:
         """Return 8 bytes a number."""
         return BYTES_A_FLOAT * (self.words.size + 2)
@@ -330,6 +355,10 @@ class Confirmed:
     """From a party: its signature under the list."""
 
     signature: bytes
+
+    def check(self, size: int, sender: str) -> None:
+        """Raise PartyFailed unless these are so many bytes."""
+        _check_size(self.signature, size, sender)
 
     def payload_bytes(self) -> int:
         """Return the number of bytes."""
@@ -355,6 +384,10 @@ class Unmasked:
     """From a party: a share for each of those whose shares it has."""
 
     shares: bytes
+
+    def check(self, size: int, sender: str) -> None:
+        """Raise PartyFailed unless these are so many bytes."""
+        _check_size(self.shares, size, sender)
 
     def payload_bytes(self) -> int:
         """Return the number of bytes."""

@@ -11,15 +11,14 @@ from collections.abc import Sequence
 from typing import Any, TypeVar
 
 import numpy as np
-from numpy.typing import NDArray
 
 from privfcd.algorithms.opening import PartyFacts
-from privfcd.algorithms.protocol import Empty, Federation, Message
+from privfcd.algorithms.protocol import Check, Empty, Federation, Message
 from privfcd.algorithms.release import messages
 from privfcd.algorithms.rounds import expect
 from privfcd.algorithms.secure import masks, shamir
 from privfcd.algorithms.secure.masks import Words
-from privfcd.algorithms.secure.seat import NONCE, SEALED, pair_key
+from privfcd.algorithms.secure.seat import CONTEXT, NONCE, SEALED, pair_key
 from privfcd.algorithms.secure.terms import SumTerms
 from privfcd.errors import InvalidParameter, PartyFailed
 from privfcd.moments.octaves import BINS
@@ -78,20 +77,24 @@ class SecureFederation:
             "noise of per-party answers, times as large": self.terms.less_noise,
         }
 
-    def ask(self, message: Message) -> list[Message]:
+    def ask(self, message: Message, check: Check | None = None) -> list[Message]:
         """See `Federation.ask`."""
+        answer: Message
         match message:
             case messages.AskHistogram() | messages.AskMean() | messages.AskMoments():
-                return [self._sum(message)]
-            case messages.Plan():
-                self._take_seats()
-                return self._same(message)
+                answer = self._sum(message)
             case messages.Offer():
-                return [self._quoted(message)]
-        return self._same(message)
+                answer = self._quoted(message)
+            case _:
+                if isinstance(message, messages.Plan):
+                    self._take_seats()
+                return self._same(message, check)
+        if check is not None:
+            check(answer, self.names[0])
+        return [answer]
 
-    def _same(self, message: Message) -> list[Message]:
-        answers = self._inner.ask(message)
+    def _same(self, message: Message, check: Check | None) -> list[Message]:
+        answers = self._inner.ask(message, check)
         self._check_left()
         if answers and isinstance(answers[0], PartyFacts):
             return [_together([each for each in answers if isinstance(each, PartyFacts)])]
@@ -113,16 +116,16 @@ class SecureFederation:
         return messages.Quote(self.rows, self._mu / noisier, quotes[0].replaced, together)
 
     def _take_seats(self) -> None:
-        taken = expect(self._inner, messages.AskSeat(), messages.SeatTaken)
+        taken = expect(self._inner, messages.AskSeat(), messages.SeatTaken, NONCE)
         self._check_left()
-        nonces = b"".join(each.nonce[:NONCE] for each in taken)
+        nonces = b"".join(each.nonce for each in taken)
         expect(self._inner, messages.SeatsTaken(tuple(self._inner.names), nonces, self._mu), Empty)
 
     def _sum(self, question: messages.Question) -> Message:
         """Return the noisy answer on the rows of all parties that are there."""
         self._number += 1
         number = self._number
-        keys = self._asked(messages.AskKeys(number, question), messages.Keys)
+        keys = self._asked(messages.AskKeys(number, question), messages.Keys, 2 * masks.KEY, masks.SIGNATURE, CONTEXT)
         names = tuple(keys)
         public = {name: key.public[: masks.KEY] for name, key in keys.items()}
         sealed = self._asked(
@@ -133,20 +136,20 @@ class SecureFederation:
                 b"".join(key.signature for key in keys.values()),
             ),
             messages.Sealed,
+            SEALED * len(names),
         )
         sharing = tuple(sealed)
         columns = [names.index(name) for name in sharing]
         rows = [each.shares for each in sealed.values()]
-        for name, row in zip(sharing, rows, strict=True):
-            if len(row) != SEALED * len(names):
-                raise PartyFailed(f"{name} sent sealed shares of another length")
         shares = b"".join(row[SEALED * at : SEALED * (at + 1)] for row in rows for at in columns)
-        masked = self._asked(messages.AskMasked(number, sharing, shares), messages.Masked)
+        shape = self._shape(question)
+        masked = self._asked(messages.AskMasked(number, sharing, shares), messages.Masked, math.prod(shape))
         summed = tuple(masked)
         self._check_alike(masked)
-        signed = self._asked(messages.AskConfirmed(number, summed), messages.Confirmed)
+        signed = self._asked(messages.AskConfirmed(number, summed), messages.Confirmed, masks.SIGNATURE)
         signatures = b"".join(each.signature for each in signed.values())
-        unmasking = self._asked(messages.AskUnmask(number, summed, tuple(signed), signatures), messages.Unmasked)
+        unmask = messages.AskUnmask(number, summed, tuple(signed), signatures)
+        unmasking = self._asked(unmask, messages.Unmasked, shamir.SHARE * len(sharing))
         first = next(iter(masked.values()))
         total = np.zeros(len(first.words), dtype=np.uint64)
         for each in masked.values():
@@ -156,11 +159,15 @@ class SecureFederation:
         total -= _streams(context, sharing, summed, secrets, public, len(total))
         self._summed = summed
         self.rows = sum(self._rows[name] for name in summed)
-        return self._answer(question, total.view(np.int64), first, len(summed))
+        values = total.view(np.int64).astype(np.float64) * (first.unit / self.rows)
+        noise = first.scale * math.sqrt(len(summed)) / self.rows  # of all their shares
+        if isinstance(question, messages.AskMoments):
+            return messages.Matrix(self._columns, values, noise)
+        return messages.Numbers(values.reshape(shape), noise)
 
-    def _asked(self, message: Message, kind: type[Reply]) -> dict[str, Reply]:
+    def _asked(self, message: Message, kind: type[Reply], *shape: int) -> dict[str, Reply]:
         """Return who answered what; fewer than P - s end the release."""
-        answers = expect(self._inner, message, kind)
+        answers = expect(self._inner, message, kind, *shape)
         self._check_left()
         return dict(zip(self._inner.names, answers, strict=True))
 
@@ -174,17 +181,13 @@ class SecureFederation:
             )
 
     def _check_alike(self, masked: dict[str, messages.Masked]) -> None:
-        told = {(each.words.shape, each.unit, each.scale) for each in masked.values()}
-        (shape, unit, scale), *others = told
-        if others or len(shape) != 1 or not 0 < unit < math.inf or not 0 < scale < math.inf:
-            raise PartyFailed("the parties' numbers are not of one length, unit and noise, so that they have no sum")
+        if len({(each.unit, each.scale) for each in masked.values()}) > 1:
+            raise PartyFailed("the parties' numbers are not of one unit and noise, so that they have no sum")
 
     def _secrets(self, sharing: Sequence[str], given: dict[str, bytes]) -> dict[str, bytes]:
         """Return each party's secret that the others' shares give."""
         found: dict[str, dict[int, bytes]] = {name: {} for name in sharing}
         for sender, content in given.items():
-            if len(content) != shamir.SHARE * len(sharing):
-                raise PartyFailed(f"{sender} sent shares of another length")
             for place, name in enumerate(sharing):
                 share = content[shamir.SHARE * place : shamir.SHARE * (place + 1)]
                 found[name][self._parties.index(sender) + 1] = share
@@ -198,20 +201,11 @@ class SecureFederation:
         except ValueError as error:
             raise PartyFailed(f"the sum cannot be unmasked: {error}") from None
 
-    def _answer(
-        self, question: messages.Question, total: NDArray[np.int64], first: messages.Masked, parties: int
-    ) -> Message:
-        """Return the sum in the answer's units, divided by the public rows of those in it, and the noise of their shares."""
+    def _shape(self, question: messages.Question) -> tuple[int, ...]:
+        """Return the shape of the answer: a matrix is its upper triangle."""
         d = self._columns
         sizes: dict[type, tuple[int, ...]] = {messages.AskHistogram: (d + 1, BINS), messages.AskMean: (d,)}
-        shape = sizes.get(type(question), (d * (d + 1) // 2,))
-        if total.size != math.prod(shape):
-            raise PartyFailed(f"the parties sent {total.size} numbers, and {math.prod(shape)} were asked for")
-        values = total.astype(np.float64) * (first.unit / self.rows)
-        noise = first.scale * math.sqrt(parties) / self.rows
-        if isinstance(question, messages.AskMoments):
-            return messages.Matrix(d, values, noise)
-        return messages.Numbers(values.reshape(shape), noise)
+        return sizes.get(type(question), (d * (d + 1) // 2,))
 
 
 def _streams(

@@ -52,7 +52,7 @@ from privfcd.algorithms.secure.masks import KEY, SIGNATURE, Words
 from privfcd.algorithms.secure.terms import SumTerms
 from privfcd.errors import PartyFailed
 
-NONCE = 32
+NONCE, CONTEXT = 32, 32
 SEALED = 2 * shamir.SHARE + masks.TAG
 """Bytes of the sealed shares for one receiver."""
 

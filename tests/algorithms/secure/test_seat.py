@@ -156,7 +156,7 @@ def test_a_masked_vector_looks_like_noise_without_the_others() -> None:
 def test_numbers_of_another_length_are_named() -> None:
     halves = made(3, 1, 0)
     halves[1].numbers = np.zeros(2000, np.int64)
-    with pytest.raises(PartyFailed, match="party b sent masked numbers of shape .2000"):
+    with pytest.raises(PartyFailed, match=r"party b sent masked numbers of shape .2000"):
         summed(halves)
 
 

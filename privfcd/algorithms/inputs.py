@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from privfcd import checks
+from privfcd.algorithms.declared import Takes, check_schemas
 from privfcd.algorithms.rounds import check_rows
 from privfcd.data.private import PrivateTable, refuse_same_rows
 from privfcd.errors import InvalidParameter, InvalidTable
@@ -16,13 +17,16 @@ from privfcd.moments import Moments
 from privfcd.moments.second_moments import check_different
 
 
-def checked_tables(tables: Any) -> list[PrivateTable]:
+def checked_tables(tables: Any, takes: Sequence[Takes] = ("numbers",), method: str = "this one") -> list[PrivateTable]:
     """Return the tables as a list, after checking that they belong to one federation; reads no rows.
+
+    `takes` says which declared columns `method` takes, see `privfcd.algorithms.declared`.
 
     Raises
     ------
     InvalidParameter
-        Not a list of PrivateTable, or two tables on one ledger.
+        Not a list of PrivateTable, two tables on one ledger, or tables that are declared differently or as `method` does
+        not take them.
     InvalidTable
         Columns have other names than the first table's, whose order does not matter; or two tables with budgets hold the
         same rows.
@@ -51,6 +55,7 @@ def checked_tables(tables: Any) -> list[PrivateTable]:
     for name in names:
         if names.count(name) > 1:
             raise InvalidParameter(f"tables must have different names, got {name!r} twice: each party has its own")
+    check_schemas(tables, takes, method)
     check_rows([table.n_rows for table in tables], first.n_columns)
     refuse_same_rows(tables)
     return list(tables)

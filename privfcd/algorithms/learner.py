@@ -15,6 +15,7 @@ from typing import Any, ClassVar, Literal, Self, TypeVar
 
 from privfcd import checks
 from privfcd.algorithms.base import Estimator
+from privfcd.algorithms.declared import Takes
 from privfcd.algorithms.inputs import checked_tables, moments_given
 from privfcd.algorithms.local import LocalFederation
 from privfcd.algorithms.opening import AskFacts, Facts, StagedParty, ask_facts
@@ -85,6 +86,8 @@ class Learner(Estimator, ABC):
     least_columns: ClassVar[int] = 2
     pure: ClassVar[bool] = False
     """Whether it can run at delta = 0."""
+    may_take: ClassVar[tuple[tuple[Takes, ...], ...]] = (("numbers",),)
+    """Which declared columns it takes, see `privfcd.algorithms.declared`; several where parameters say which."""
     implementations: ClassVar[Mapping[type, tuple[type, ...]]] = {}
     """For a protocol that a message's type hint names: the dataclasses that it may be."""
 
@@ -96,6 +99,11 @@ class Learner(Estimator, ABC):
         missing = [name for name in _DECLARED if not hasattr(cls, name)]
         if missing and not cls.__name__.startswith("_"):
             raise TypeError(f"{cls.__name__} must state {', '.join(missing)}: see privfcd.algorithms.learner.Learner")
+
+    @property
+    def takes(self) -> tuple[Takes, ...]:
+        """Which declared columns it takes with these parameters."""
+        return self.may_take[0]
 
     def check(self) -> None:
         """Raise InvalidParameter for parameters that no data fit; extended by subclasses."""
@@ -176,7 +184,7 @@ class Learner(Estimator, ABC):
             self.learn(given, on_round)
             store_privacy(self, None, given)
             return self
-        tables = checked_tables(source)
+        tables = checked_tables(source, self.takes, self.method)
         columns = tables[0].columns
         self.check_columns(columns)
         groups = [tables] if getattr(self, "sum", "") == "trusted" else [[table] for table in tables]

@@ -178,6 +178,8 @@ def table_report(
         Who could see more than the answers with noise, see `PrivacyReport.trusted`.
     """
     facts: dict[str, Any] = {"rows": table.n_rows, "columns": list(table.columns)}
+    if table.schema is not None:
+        facts["schema"] = table.schema.lines()
     if table.bounds is not None:
         facts["bounds"] = list(table.bounds)
     if delta is None and not table.open:

@@ -22,7 +22,7 @@ from privfcd.reading import content_of, toml_of
 Function = TypeVar("Function", bound=Callable[..., Any])
 
 SHARED = "study"
-SHARED_KEYS = ("files", "epsilon", "delta", "ledger", "no-privacy", "bounds", "columns", "drop", "log1p", "center",
+SHARED_KEYS = ("files", "epsilon", "delta", "ledger", "no-privacy", "bounds", "columns", "drop", "log1p", "schema", "center",
                "noise", "seed")  # fmt: skip
 SHARING = ("learn", "moments.release")
 TABLES = (

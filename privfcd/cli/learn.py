@@ -27,10 +27,11 @@ from privfcd.cli.tables import (
     paired,
     print_columns,
     read_files,
+    read_schema,
     warn_of_delta,
 )
+from privfcd.runs import add_levels, method_for, reports_rounds
 from privfcd.runs import learn as learn_graph
-from privfcd.runs import reports_rounds
 
 if TYPE_CHECKING:
     import networkx as nx
@@ -38,7 +39,7 @@ if TYPE_CHECKING:
 
 @click.command(cls=Command)
 @option("--method", type=click.Choice(list(LEARNERS)), default="fed-sparse", show_default=True, section=BASIC,
-        metavar="METHOD", help=f"The learner: {', '.join(LEARNERS)}.")  # fmt: skip
+        metavar="METHOD", help=f"The learner: {', '.join(LEARNERS)}; with --schema one that takes its columns.")  # fmt: skip
 @option("--target", type=click.Path(), default=None, metavar="FILE", section=BASIC,
         help="Known graph to compare with: .csv (from,to), .graphml or .json.")  # fmt: skip
 @option("--center/--no-center", default=None, section=BASIC,
@@ -55,9 +56,9 @@ def learn(context: click.Context, /, **options: Any) -> None:
     """Learn one causal graph from the tables of several parties.
 
     FILES are tables (.csv, .tsv, .csv.gz, .tsv.gz, .parquet), one for each party, with the same columns in any order, in
-    comparable units; --columns and --drop say which columns are meant. Each party pays from a budget of its own; nothing
-    is learnt from a row before everything is checked and paid for. With --ledger the budgets are those of ledgers that
-    add up all runs; without, nothing is remembered of what a run spent.
+    comparable units or with a --schema; --columns and --drop say which columns are meant. Each party pays from a budget of
+    its own; nothing is learnt from a row before everything is checked and paid for. With --ledger the budgets are those of
+    ledgers that add up all runs; without, nothing is remembered of what a run spent.
 
     \b
     Examples:
@@ -65,6 +66,7 @@ def learn(context: click.Context, /, **options: Any) -> None:
       privfcd learn a.csv b.csv c.csv --epsilon 5 --report report.html
       privfcd learn a.csv b.csv --ledger a.sqlite --ledger b.sqlite --epsilon 2
       privfcd learn a.csv b.csv c.csv --epsilon 5 --method pc --set alpha=0.05
+      privfcd learn a.csv b.csv c.csv --schema columns.toml --epsilon 3
       privfcd learn a.csv b.csv c.csv --no-privacy --json
       privfcd learn --config study.toml --epsilon 3
       privfcd learn m.npz --method equal-variance    (`privfcd moments release`)
@@ -72,13 +74,19 @@ def learn(context: click.Context, /, **options: Any) -> None:
     if any(file.endswith(".npz") for file in options["files"]):
         _learn_from_moments(context, options)
         return
-    files, method, target = options["files"], options["method"], options["target"]
+    files, target = options["files"], options["target"]
+    schema = read_schema(options)
+    if schema is not None and not given(context, "method"):
+        options["method"] = context.params["method"] = method_for(schema)
+    method = options["method"]
     parameters = parameters_of(context, method, options)
+    if schema is not None:
+        add_levels(method, schema, parameters)
     check_privacy(context, "a private run")
     if options["stability"] and options["no_privacy"]:
         raise click.UsageError("leave out --stability or --no-privacy: exact answers have no noise to draw again")
     noise = noise_source(options)
-    check_outputs(options, read_files(files, options["ledgers"], target))
+    check_outputs(options, read_files(files, options["ledgers"], target, options["schema"]))
     if options["ledgers"]:
         parameters.update(epsilon=options["epsilon"], delta=options["delta"])
     model: Any = learner_class(method)(**parameters, center=options["center"])  # type: ignore[call-arg]
@@ -113,8 +121,8 @@ def bar(method: str, target: nx.DiGraph[str] | None, quiet: bool, *, draws: bool
 
 def _learn_from_moments(context: click.Context, options: dict[str, Any]) -> None:
     """Learn from a file of moments: nothing is charged, so that options about budgets and tables are refused."""
-    for name in ("epsilon", "delta", "ledgers", "no_privacy", "bounds", "columns", "drop", "log1p", "center", "clip",
-                 "noise_multiplier", "noise", "seed", "dry_run"):  # fmt: skip
+    for name in ("epsilon", "delta", "ledgers", "no_privacy", "bounds", "columns", "drop", "schema", "log1p", "center",
+                 "clip", "noise_multiplier", "noise", "seed", "dry_run"):  # fmt: skip
         if given(context, name, shared=False):
             flag = "ledger" if name == "ledgers" else name.replace("_", "-")
             raise click.UsageError(f"leave out --{flag}: moments were released and paid for before")

@@ -102,7 +102,7 @@ def release(context: click.Context, /, **options: Any) -> None:
         raise click.UsageError(f"file {output!r} must end in .npz")
     noise = noise_source(options)
     outputs = [output, *([report] if report else [])]
-    check_apart(outputs, read_files(options["files"], ledgers, None))
+    check_apart(outputs, read_files(options["files"], ledgers, None, options["schema"]))
     for path in outputs:
         check_writable(path)
     quiet = options["as_json"] or options["quiet"]

@@ -43,6 +43,8 @@ def table_options(function: Function) -> Function:
                help="Take these columns only, of all files: other cells are not looked at. Public."),
         option("--drop", type=Names(), default=None, metavar="NAME,...", section=BASIC,
                help="Leave these columns out, of all files, such as an id or a date. Public."),
+        option("--schema", type=click.Path(dir_okay=False), default=None, metavar="FILE", section=BASIC,
+               help="What the columns are: kinds, ranges, levels, gaps (privfcd schema draft). Public."),
         option("--log1p", is_flag=True, section=BASIC,
                help="Take log(1 + x) of every value first: public, record by record."),
         option("--epsilon", type=float, default=None, section=PRIVACY,

@@ -13,7 +13,7 @@ from privfcd.cli.config import given, origin
 from privfcd.cli.output import echo
 
 if TYPE_CHECKING:
-    from privfcd.data import PrivateTable
+    from privfcd.data import PrivateTable, Schema
     from privfcd.mechanisms import NoiseSource
 
 WORTH = 1e-3
@@ -60,10 +60,22 @@ def noise_source(options: dict[str, Any]) -> NoiseSource:
     return SimulatedNoise(0 if seed is None else seed)
 
 
-def read_files(files: Sequence[str], ledgers: Sequence[str], target: str | None) -> list[str]:
+def read_schema(options: dict[str, Any]) -> Schema | None:
+    """Return the schema of the columns that the options take; None where there is none."""
+    if options["schema"] is None:
+        return None
+    from privfcd.data.schema import Schema
+
+    schema = Schema.read(options["schema"])
+    return schema.only(options["columns"], drop=options["drop"] or ())
+
+
+def read_files(
+    files: Sequence[str], ledgers: Sequence[str], target: str | None, schema: str | None = None
+) -> list[str]:
     """Return all that a run reads, with the files that SQLite keeps beside a ledger."""
     beside = [ledger + suffix for ledger in ledgers for suffix in ("", "-wal", "-shm", "-journal")]
-    return [*files, *beside, *([] if target is None else [target])]
+    return [*files, *beside, *(each for each in (target, schema) if each is not None)]
 
 
 def paired(options: dict[str, Any]) -> list[str] | None:
@@ -95,6 +107,7 @@ def open_tables(options: dict[str, Any], noise: NoiseSource, *, dry_run: bool = 
         log1p=options["log1p"],
         columns=options["columns"],
         drop=options["drop"] or (),
+        schema=options["schema"],
     )
 
 

@@ -254,6 +254,22 @@ class Column:
         # rounding is monotone: the float x - middle is no larger for any x within the limits
         return math.inf if limits is None else max(limits[1] - self.middle, self.middle - limits[0])
 
+    def words(self) -> str:
+        """Return the declaration in words."""
+        said = [self.kind]
+        if self.discrete:
+            said.append("levels " + ", ".join(self.codes))
+        elif self.location is not None:
+            said.append(f"location {self.location:g}, scale {self.scale:g}")
+        elif self.range is not None:
+            said.append(f"{self.range[0]:g} to {self.range[1]:g}")
+        else:
+            said.append("no range")
+        said += [self.unit] if self.unit else []
+        said += [f"map {self.map}"] if self.map != "none" else []
+        said += [f"gaps: {self.missing}"] if self.missing != REFUSE else []
+        return "; ".join([*said, *([f"tier {self.tier}"] if self.tier is not None else [])])
+
     def to_dict(self) -> dict[str, Any]:
         """Return the declaration as a file has it: what is not its default, in plain values."""
         said = {each.name: getattr(self, each.name) for each in fields(self)}

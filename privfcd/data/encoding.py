@@ -10,11 +10,32 @@ from numpy.typing import NDArray
 
 from privfcd.data.contingency import check_levels, coded
 from privfcd.data.queries import Array
+from privfcd.errors import InvalidParameter
 
 CONSTANT = "(constant)"
 """Name of the column that is 1 / 2 in every record: moments with it are means."""
 
 _CONSTANT_VALUE = 0.5
+
+
+@dataclass(frozen=True)
+class Centred:
+    """Each number less a public one of its column, such as the middle of its declared range."""
+
+    offset: tuple[float, ...]
+
+    def check(self, d: int) -> None:
+        """Raise InvalidParameter unless there is one number for each of `d` columns."""
+        if len(self.offset) != d:
+            raise InvalidParameter(f"offset must have one number for each of {d} columns, got {len(self.offset)}")
+
+    def columns(self, names: tuple[str, ...]) -> tuple[str, ...]:
+        """Return the same names."""
+        return names
+
+    def apply(self, rows: Array) -> Array:
+        """Return the rows less the offset."""
+        return rows - np.array(self.offset)
 
 
 @dataclass(frozen=True)

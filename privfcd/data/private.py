@@ -10,21 +10,27 @@ from __future__ import annotations
 import copy
 import hashlib
 import itertools
+import math
+import os
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 import numpy as np
 from dp_accounting import DpEvent, NonPrivateDpEvent, NoOpDpEvent
 
 from privfcd import checks
 from privfcd.accounting import REPLACE_ONE, Budget, EpsilonDeltaDpEvent, NeighboringRelation
+from privfcd.data.encoding import Centred
 from privfcd.data.pairs import in_secret_order
 from privfcd.data.queries import Array, Query, answer
-from privfcd.data.tables import read_table
+from privfcd.data.tables import Table, read_table
 from privfcd.errors import InvalidParameter, InvalidTable
 from privfcd.ledger import Ledger, Reservation
 from privfcd.ledger.row_fingerprints import RowsMark, known_before, mark_rows, warn_of_same_rows
 from privfcd.mechanisms import GumbelMax, NoiseSource, NoiseStream, SecureNoise
+
+if TYPE_CHECKING:
+    from privfcd.data.schema import Schema
 
 Answer = TypeVar("Answer", covariant=True)
 SessionT = TypeVar("SessionT", covariant=True)
@@ -97,10 +103,14 @@ class PrivateTable:
 
     Parameters
     ----------
-    rows : array of shape (n, d), DataFrame, or path of a CSV or Parquet file
-        Finite numbers. Constant columns are accepted; all parties together need as many rows as columns.
+    rows : array of shape (n, d), DataFrame, Table, or path of a CSV or Parquet file
+        Finite numbers; with a schema whatever it declares.
+        Constant columns are accepted; all parties together need as many rows as columns.
     columns : sequence of str, optional
         Names; those of the source by default.
+    schema : Schema, mapping or path, optional
+        What is declared of the columns, public. Their numbers are centred at the middle of their ranges, so that bounds are
+        half as wide as the ranges; see `declared` for those that are not. Instead of `bounds`.
     name : str, optional
         The data set's name, to which its budget belongs; `"table-1"`, `"table-2"`, ... by default.
     budget : Budget, optional
@@ -139,6 +149,7 @@ class PrivateTable:
         noise: NoiseSource | None = None,
         relation: NeighboringRelation = REPLACE_ONE,
         declared_rows: int | None = None,
+        schema: Schema | Mapping[str, Any] | str | os.PathLike[str] | None = None,
     ) -> None:
         if ledger is not None and (budget is not None or name is not None):
             raise InvalidParameter("give either a ledger, which has a name and a budget, or name and budget, not both")
@@ -153,7 +164,8 @@ class PrivateTable:
         own = ledger is None
         if ledger is None:
             ledger = Ledger(budget, name=f"table-{next(_UNNAMED)}" if name is None else name)
-        table = read_table(rows, columns=columns)
+        table = _read_source(rows, columns, schema)
+        self.schema: Schema | None = table.schema
         self.columns: tuple[str, ...] = table.columns
         self.n_columns = len(table.columns)
         self.n_rows = (
@@ -165,11 +177,22 @@ class PrivateTable:
             )
         self.ledger = ledger
         self.relation = relation
-        self.bounds = _declared_bounds(bounds, self.columns)
         self._rows: Array = table.rows
         self._empty = False
         self._order: list[int] | None = None
         self._encodings: tuple[tuple[list[int] | None, Encoding], ...] = ()
+        self._gaps = False
+        self.bounds: tuple[float, ...] | None
+        if self.schema is None:
+            self.bounds = _declared_bounds(bounds, self.columns)
+            self.known_bounds = self.bounds
+        else:
+            if bounds is not None:
+                raise checks.refuse("bounds", bounds, "left out with a schema, whose ranges are the bounds")
+            self._as_declared: Array = table.rows
+            self._gaps = self.schema.has_gaps
+            self._encodings = ((None, Centred(self.schema.offset)),)
+            self._set_bounds(self.schema.half_widths)
         self._releases = itertools.count(1)
         self._runs = itertools.count()
         self._run = 0
@@ -201,7 +224,34 @@ class PrivateTable:
         table._order = order if self._order is None else [self._order[index] for index in order]
         table.columns = tuple(columns)
         table.bounds = None if self.bounds is None else tuple(self.bounds[index] for index in order)
+        known = self.known_bounds
+        table.known_bounds = None if known is None else tuple(known[index] for index in order)
         return table
+
+    def declared(self) -> PrivateTable:
+        """Return this table as its schema declares it: codes of levels, numbers that are not centred, NaN in gaps.
+
+        For encodings of levels and gaps (`encoded`); same ledger and noise source.
+
+        Raises
+        ------
+        InvalidParameter
+            The table has no schema, or is encoded.
+        """
+        if self.schema is None or set(self.columns) - set(self.schema.names):
+            raise InvalidParameter(f"{self.name!r} must have a schema and not be encoded, to be seen as it is declared")
+        table = copy.copy(self)
+        table._rows, table._encodings = self._as_declared, ()
+        table._order = [self.schema.names.index(column) for column in self.columns]
+        limits = [self.schema.columns[column].limits for column in self.columns]
+        table._set_bounds([math.inf if each is None else max(*np.abs(each).tolist(), 1e-24) for each in limits])
+        return table
+
+    def _set_bounds(self, bounds: Sequence[float]) -> None:
+        """Set what is known of bounds on |x_j|; `bounds` are those of all columns, or None."""
+        finite = [math.isfinite(each) for each in bounds]
+        self.known_bounds = tuple(bounds) if any(finite) else None
+        self.bounds = self.known_bounds if all(finite) else None
 
     def for_run(self) -> PrivateTable:
         """Return this table for one run of an algorithm, whose noise streams are no other run's.
@@ -222,7 +272,7 @@ class PrivateTable:
         table.ledger = ledger
         table._empty = True
         table._mark = None
-        table._rows = np.empty((0, 0))
+        table._rows = table._as_declared = np.empty((0, 0))
         table._releases, table._runs = itertools.count(1), itertools.count()
         return table
 
@@ -238,11 +288,13 @@ class PrivateTable:
         table._order = None
         table.columns = encoding.columns(self.columns)
         table.n_columns = len(table.columns)
-        table.bounds = None
+        table.bounds = table.known_bounds = None
+        table._gaps = False  # the encoding says what a gap becomes
         return table
 
     def event(self, query: Query, mechanism: Mechanism[Any]) -> DpEvent:
         """Return what one release of `query` through `mechanism` costs, after checking both; reads no rows."""
+        self._check_no_gaps()
         query.check(self.n_columns)
         norm, kind = getattr(mechanism, "norm", None), getattr(mechanism, "kind", None)
         if norm not in _NORMS or _NORMS.index(query.norm) > _NORMS.index(norm):
@@ -332,10 +384,19 @@ class PrivateTable:
         SessionT
             What the query opens, such as a descent.
         """
+        self._check_no_gaps()
         query.check(self.n_columns)
         self._check_own(reservation)
         self._mark_simulated(reservation)
         return query.open(self._read(), self.n_rows, reservation, self.relation, self._stream)
+
+    def _check_no_gaps(self) -> None:
+        """Refuse a table that may have gaps, by what is declared: no query of numbers knows them."""
+        if self._gaps:
+            raise InvalidParameter(
+                f'{self.name!r} may have gaps, by its schema, and is to be encoded first; declare missing = "refuse", or '
+                "use a learner that takes gaps"
+            )
 
     def _check_own(self, reservation: Reservation) -> None:
         if reservation.ledger is not self.ledger:
@@ -405,6 +466,19 @@ def check_covered(event: DpEvent, reservation: Reservation, label: str) -> None:
     if same and eta is not None and eta <= planned.eta:
         return
     raise InvalidParameter(f"release {label!r} costs {event!r}, but the reservation planned {planned!r}")
+
+
+def _read_source(rows: Any, columns: Sequence[str] | None, schema: Any) -> Table:
+    """Return the table in a source, by its schema where there is one."""
+    if schema is not None and not isinstance(rows, Table):
+        from privfcd.data.schema import Schema
+
+        return Schema.of(schema).apply(rows, columns)
+    if not isinstance(rows, Table):
+        return read_table(rows, columns=columns)
+    if columns is not None or schema is not None:
+        raise InvalidParameter("columns and schema must be left out for a Table, which has them")
+    return rows
 
 
 def _checked_source(noise: Any) -> NoiseSource:

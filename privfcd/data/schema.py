@@ -144,6 +144,35 @@ class Schema:
         return tuple(self.columns[name] for name in self.names)
 
     @property
+    def offset(self) -> tuple[float, ...]:
+        """The middle of each column's range, 0 where none is declared."""
+        return tuple(column.middle for column in self.kept)
+
+    @property
+    def half_widths(self) -> tuple[float, ...]:
+        """How far each column's numbers are from its middle at most; inf where no range is declared."""
+        return tuple(column.half_width for column in self.kept)
+
+    @property
+    def has_gaps(self) -> bool:
+        """Whether a column's numbers can be NaN."""
+        return any(column.has_gaps for column in self.kept)
+
+    @property
+    def discrete(self) -> bool:
+        """Whether all columns have levels."""
+        return all(column.discrete for column in self.kept)
+
+    @property
+    def levels(self) -> dict[str, int]:
+        """The number of levels of each column that has some, that of gaps included: as `FedACD(levels=...)` takes it."""
+        return {name: len(column.codes) for name, column in zip(self.names, self.kept, strict=True) if column.discrete}
+
+    def lines(self) -> list[str]:
+        """Return each column in words, for plans and reports."""
+        return [f"{name}: {column.words()}" for name, column in zip(self.names, self.kept, strict=True)]
+
+    @property
     def tiers(self) -> dict[str, int]:
         """The tier of each column that has one."""
         return {name: tier for name in self.names if (tier := self.columns[name].tier) is not None}
@@ -182,7 +211,25 @@ class Schema:
             raise InvalidTable(f"{where}the table does not fit the schema: {_listed(faults)}")
         rows = np.column_stack(made)
         rows.setflags(write=False)
-        return Table(self.names, rows)
+        return Table(self.names, rows, self)
+
+    def only(self, columns: Sequence[str] | None = None, *, drop: Sequence[str] = ()) -> Schema:
+        """Return the schema of some of the columns: those that are named, without those to drop.
+
+        Raises
+        ------
+        InvalidParameter
+            One is not there.
+        """
+        for name in (*(columns or ()), *drop):
+            if name not in self.columns:
+                raise InvalidParameter(f"the schema has no column {name!r}{_close(name, list(self.columns))}")
+        names = [name for name in (self.names if columns is None else columns) if name not in drop]
+        edges = {
+            what: [edge for edge in getattr(self, what) if set(edge) <= set(names)]
+            for what in ("forbidden", "required")
+        }
+        return Schema({name: self.columns[name] for name in names}, relations=self.relations, **edges)
 
     @classmethod
     def of(cls, given: Any) -> Self:

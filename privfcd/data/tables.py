@@ -10,7 +10,7 @@ import os
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,6 +18,9 @@ from numpy.typing import NDArray
 from privfcd.checks import UNWRITABLE, count, refuse
 from privfcd.data.cells import Wanted, also_text, choose, column_numbers, delimited_cells, parse_delimited, text_columns
 from privfcd.errors import InvalidParameter, InvalidTable
+
+if TYPE_CHECKING:
+    from privfcd.data.schema import Schema
 
 _DELIMITERS = {".csv": ",", ".tsv": "\t"}
 _SUFFIXES = ".csv, .csv.gz, .tsv, .tsv.gz or .parquet"
@@ -39,11 +42,15 @@ class Table:
     columns : tuple of d str
         Different, non-empty names.
     rows : ndarray of shape (n, d)
-        float64, C-contiguous, read-only, n >= d; a copy that shares no memory with its source. Not printed.
+        float64, C-contiguous, read-only, n >= d; a copy that shares no memory with its source. Not printed. NaN for gaps
+        that a schema allows.
+    schema : Schema or None
+        What was declared of the columns, where they are its numbers.
     """
 
     columns: tuple[str, ...]
     rows: NDArray[np.float64] = field(repr=False)
+    schema: Schema | None = field(default=None, repr=False)
 
 
 def read_table(source: object, columns: Sequence[str] | None = None, *, drop: Sequence[str] = ()) -> Table:

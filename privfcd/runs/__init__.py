@@ -11,7 +11,9 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from privfcd.runs.defaults import defaults_of as defaults_of
     from privfcd.runs.learning import Learner as Learner
+    from privfcd.runs.learning import add_levels as add_levels
     from privfcd.runs.learning import learn as learn
+    from privfcd.runs.learning import method_for as method_for
     from privfcd.runs.learning import reports_rounds as reports_rounds
     from privfcd.runs.plan import plan_run as plan_run
     from privfcd.runs.run_plan import PartyPlan as PartyPlan
@@ -25,7 +27,7 @@ if TYPE_CHECKING:
 
 _HOMES = {
     "defaults": ["defaults_of"],
-    "learning": ["Learner", "learn", "reports_rounds"],
+    "learning": ["Learner", "add_levels", "learn", "method_for", "reports_rounds"],
     "plan": ["plan_run"],
     "run_plan": ["PartyPlan", "PlannedRelease", "RunPlan", "size_text", "time_text"],
     "tables": ["data_set_of", "log1p_rows", "private_tables"],

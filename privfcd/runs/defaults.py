@@ -67,7 +67,7 @@ def defaults_of(model: Estimator, tables: Any, labels: Iterable[str] | None = No
         if found.get("release") is not None:
             found["release"] = MOMENTS
         return found
-    checked = checked_tables(tables)
+    checked = checked_tables(tables, getattr(model, "takes", ("numbers",)), getattr(model, "method", "this one"))
     opened = all(table.open for table in checked)
     known = None if labels is None else list(labels)
     if found.get("release") == "auto" and known is not None:

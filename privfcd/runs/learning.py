@@ -22,11 +22,12 @@ if TYPE_CHECKING:
 
     from privfcd.algorithms.base import Estimator
     from privfcd.algorithms.rounds import RoundRecord
+    from privfcd.data.schema import Schema
     from privfcd.ledger import Ledger
     from privfcd.ledger.privacy_report import PrivacyReport
     from privfcd.mechanisms import NoiseSource
 
-_OF_TABLES = ("epsilon", "delta", "bounds", "noise", "names", "ledgers", "center", "columns", "drop")
+_OF_TABLES = ("epsilon", "delta", "bounds", "noise", "names", "ledgers", "center", "columns", "drop", "schema")
 """What says how tables are read and paid for, and has no meaning for moments that were released before."""
 
 
@@ -71,7 +72,7 @@ def reports_rounds(method: str) -> bool:
 def learn(
     sources: Any,
     *,
-    method: str = "fed-sparse",
+    method: str | None = None,
     epsilon: float | None = None,
     delta: float | None = None,
     private: bool = True,
@@ -84,6 +85,7 @@ def learn(
     log1p: bool = False,
     columns: Sequence[str] | None = None,
     drop: Sequence[str] = (),
+    schema: Any = None,
     **parameters: Any,
 ) -> Learner:
     """Learn one causal graph from the tables of several parties, or from moments that were released before.
@@ -95,7 +97,8 @@ def learn(
         `load_moments` returned, or .npz files of them) were paid for before: learning from them is charged nowhere, and the
         reports are those of their release.
     method : str
-        One of `privfcd.algorithms.registry.LEARNERS`.
+        One of `privfcd.algorithms.registry.LEARNERS`. By default `"fed-sparse"`; with a schema one that takes its columns,
+        see `method_for`.
     epsilon : float, optional
         Each party's budget; required for a private run, unless the sources are `PrivateTable`s with budgets of
         their own, or there are `ledgers`. There it is what the run may spend; all that is left by default.
@@ -126,6 +129,9 @@ def learn(
         have no names, these are the names of all columns.
     drop : sequence of str
         Columns to leave out of every source, such as an identifier or a date; their cells are not looked at. Public.
+    schema : Schema, mapping or path, or one for each source, optional
+        What is declared of the columns: kinds, ranges, levels, gaps. Instead of `bounds` and `log1p`. Parties may write
+        their cells differently (units, spellings), and must agree on all else. Other columns are not looked at.
     **parameters
         Of the method's class. See `privfcd.runs.plan_run` for what those left out resolve to, and what a run would cost.
 
@@ -143,7 +149,12 @@ def learn(
     LedgerUnavailable, LedgerCorrupt
         A ledger's file cannot be used.
     """
+    declared = schema if schema is not None else _schema_of(sources)
+    method = method_for(declared, columns, drop) if method is None else method
     kind = learner_class(method)
+    if declared is not None:
+        first = _first_schema(declared)
+        add_levels(method, first.only(columns, drop=drop) if columns or drop else first, parameters)
     extra: dict[str, Any] = {}
     if on_round is not None:
         if not reports_rounds(method):
@@ -154,6 +165,7 @@ def learn(
         raise checks.refuse("private", private, "True or False")
     of_tables: dict[str, Any] = {"epsilon": epsilon, "delta": delta, "bounds": bounds, "noise": noise, "names": names}
     of_tables.update(ledgers=ledgers, center=center, columns=columns, drop=drop or None)
+    of_tables["schema"] = schema
     from privfcd.data.private import PrivateTable
 
     released = given_moments(sources)
@@ -170,9 +182,11 @@ def learn(
     _check_parameters(method, kind, parameters)
     ready = [isinstance(source, PrivateTable) for source in sources]
     if all(ready):
-        if any(given is not None for given in (bounds, noise, names, ledgers, columns)) or not private or log1p or drop:
+        of_them = (bounds, noise, names, ledgers, columns, schema)
+        if any(given is not None for given in of_them) or not private or log1p or drop:
             raise InvalidParameter(
-                "bounds, noise, names, ledgers, private, log1p, columns and drop belong to the PrivateTables that were given"
+                "bounds, noise, names, ledgers, private, log1p, columns, drop and schema belong to the PrivateTables that "
+                "were given"
             )
         model: Any = kind(**parameters, center=center, epsilon=epsilon, delta=delta)  # type: ignore[call-arg]
         return model.fit(list(sources), **extra)
@@ -190,10 +204,62 @@ def learn(
         log1p=log1p,
         columns=columns,
         drop=drop,
+        schema=schema,
     )
     if ledgers is not None:
         parameters.update(epsilon=epsilon, delta=delta)
     return kind(**parameters, center=center).fit(tables, **extra)  # type: ignore[call-arg]
+
+
+def method_for(schema: Any, columns: Sequence[str] | None = None, drop: Sequence[str] = ()) -> str:
+    """Return the method that is taken where none is named.
+
+    Parameters
+    ----------
+    schema : Schema, mapping or path, or one for each table, or None
+        Without one it is `"fed-sparse"`, for columns in one unit. With levels only it is `"fedacd"`; with numbers `"ges"`,
+        which does not depend on the columns' units; else the first that takes the columns.
+    columns, drop : sequence of str, optional
+        As of `learn`.
+
+    Raises
+    ------
+    InvalidParameter
+        No learner takes these columns together.
+    """
+    if schema is None:
+        return "fed-sparse"
+    from privfcd.algorithms.declared import fits, learners_for, refuse_untaken
+
+    declared = _first_schema(schema)
+    declared = declared.only(columns, drop=drop) if columns or drop else declared
+    if declared.discrete and not declared.has_gaps:
+        return "fedacd"
+    if fits(declared, ("numbers",)):
+        return "ges"
+    able = learners_for(declared)
+    if not able:
+        refuse_untaken(declared, ("numbers",), "ges")
+    return able[0]
+
+
+def _first_schema(schema: Any) -> Schema:
+    from privfcd.data.schema import Schema
+
+    several = isinstance(schema, Sequence) and not isinstance(schema, str) and len(schema)
+    return Schema.of(schema[0] if several else schema)
+
+
+def _schema_of(sources: Any) -> Schema | None:
+    """Return the schema of the first of some tables; None where there is none."""
+    first = sources[0] if isinstance(sources, Sequence) and not isinstance(sources, str) and len(sources) else None
+    return getattr(first, "schema", None) if type(first).__name__ == "PrivateTable" else None
+
+
+def add_levels(method: str, schema: Schema, parameters: dict[str, Any]) -> None:
+    """Give a learner that has `levels` those of a schema in which all columns have some, where none are given."""
+    if schema.discrete and "levels" not in parameters and "levels" in learner_class(method)().get_params():
+        parameters["levels"] = schema.levels
 
 
 def _check_parameters(method: str, kind: type[Estimator], parameters: Mapping[str, Any]) -> None:

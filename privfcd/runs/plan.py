@@ -93,7 +93,7 @@ def plan_run(model: Estimator, tables: Any, *, rehearse: bool = True, sources: S
         notes = [FREE, *moment_notes([origin for part in moments for origin in part.origins])]
         most, why = most_bytes(model, moments[0].columns, len(moments), parameters, None)
         return _plan(method, [], parameters, [*notes, *([why] if why else [])], estimate, 0.0, most)
-    checked = checked_tables(tables)
+    checked = checked_tables(tables, getattr(model, "takes", ("numbers",)), getattr(model, "method", "this one"))
     if sources is not None and (isinstance(sources, str) or len(sources) != len(checked)):
         raise checks.refuse("sources", sources, f"one text for each of {len(checked)} tables")
     before = [_left_text(table) for table in checked]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -15,6 +16,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from privfcd.data.private import PrivateTable
+    from privfcd.data.schema import Schema
     from privfcd.data.tables import Table
     from privfcd.ledger import Ledger
     from privfcd.mechanisms import NoiseSource
@@ -33,11 +35,13 @@ def private_tables(
     log1p: bool = False,
     columns: Sequence[str] | None = None,
     drop: Sequence[str] = (),
+    schema: Any = None,
 ) -> list[PrivateTable]:
     """Return one `PrivateTable` for each source, each with a budget of its own; see `learn` for the parameters.
 
     With `ledgers` the budgets are theirs; epsilon and delta are checked, and are the run's to keep to. `columns` and `drop`
-    are those of `read_table`, the same for all sources: other columns' cells are not looked at.
+    are those of `read_table`, the same for all sources: other columns' cells are not looked at. What is wrong with
+    tables for a schema is said of all of them at once.
     """
     from privfcd.accounting import Budget
     from privfcd.data.private import PrivateTable
@@ -50,6 +54,7 @@ def private_tables(
             raise InvalidParameter(f"{name} must be left out with private=False, got {given!r}")
     if not isinstance(log1p, bool):
         raise checks.refuse("log1p", log1p, "True or False")
+    schemas = _schemas(schema, len(sources), bounds, log1p, columns, drop)
     if epsilon is not None:
         checks.positive("epsilon", epsilon)
     if delta is not None:
@@ -58,22 +63,46 @@ def private_tables(
     opened = [None] * len(labels) if ledgers is None else _opened(ledgers, labels, names, private)
     if ledgers is not None:
         _check_order(sources, [ledger.name for ledger in opened if ledger is not None])
-    tables = []
-    for source, label, ledger in zip(sources, labels, opened, strict=True):
+    read: list[Table] = []
+    faults: list[str] = []
+    for source, label, own in zip(sources, labels, schemas, strict=True):
         try:
-            table = read_table(source, columns, drop=drop)
+            read.append(read_table(source, columns, drop=drop) if own is None else own.apply(source))
         except InvalidTable as error:
-            if isinstance(source, str | os.PathLike):
-                raise  # it names the file
-            raise InvalidTable(f"table {label!r}: {error}") from error
+            # a file names itself
+            faults.append(str(error) if isinstance(source, str | os.PathLike) else f"table {label!r}: {error}")
+            if own is None:
+                raise InvalidTable(faults[-1]) from error
+    if faults:
+        raise InvalidTable("\n".join(faults))
+    tables = []
+    for table, label, ledger in zip(read, labels, opened, strict=True):
+        if log1p:
+            table = replace(table, rows=log1p_rows(table, label if ledger is None else ledger.name))
         if ledger is not None:
-            rows = log1p_rows(table, ledger.name) if log1p else table.rows
-            tables.append(PrivateTable(rows, table.columns, ledger=ledger, bounds=bounds, noise=noise))
+            tables.append(PrivateTable(table, ledger=ledger, bounds=bounds, noise=noise))
             continue
         budget = None if epsilon is None else Budget(epsilon, delta if delta is not None else 1 / len(table.rows) ** 2)
-        rows = log1p_rows(table, label) if log1p else table.rows
-        tables.append(PrivateTable(rows, table.columns, name=label, budget=budget, bounds=bounds, noise=noise))
+        tables.append(PrivateTable(table, name=label, budget=budget, bounds=bounds, noise=noise))
     return tables
+
+
+def _schemas(
+    given: Any, number: int, bounds: Any, log1p: bool, columns: Sequence[str] | None, drop: Sequence[str]
+) -> list[Schema] | list[None]:
+    """Return each table's schema; None for each where there is none."""
+    from privfcd.data.schema import Schema
+
+    if given is None:
+        return [None] * number
+    for name, value in (("bounds", bounds), ("log1p", log1p or None)):
+        if value is not None:
+            raise checks.refuse(name, value, "left out with a schema, which declares ranges and maps by column")
+    several = isinstance(given, Sequence) and not isinstance(given, str)
+    if several and len(given) != number:
+        raise checks.refuse("schema", f"{len(given)} of them", f"one, or one for each of {number} tables")
+    made = [Schema.of(each) for each in (given if several else [given] * number)]
+    return [each.only(columns, drop=drop) if columns or drop else each for each in made]
 
 
 def _opened(ledgers: Any, labels: Sequence[str], names: Any, private: bool) -> list[Ledger]:

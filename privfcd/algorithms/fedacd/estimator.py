@@ -13,6 +13,7 @@ from privfcd import checks
 from privfcd.algorithms.constraint.block_moments import BlockMoments
 from privfcd.algorithms.constraint.orientation import Orientation
 from privfcd.algorithms.constraint.untested import store_untested
+from privfcd.algorithms.declared import Takes
 from privfcd.algorithms.fedacd import messages
 from privfcd.algorithms.fedacd.coordinator import FedACDCoordinator, LayerRecord, Outcome
 from privfcd.algorithms.fedacd.levels import Levels, declared_levels, encoded_variables
@@ -129,6 +130,7 @@ class FedACD(_ReleaseLearner):
 
     method = "fedacd"
     least_columns = 1
+    may_take = (("numbers",), ("levels",))
     graph = "cpdag"
     weight = "The weight counts voters: how many of them had the edge, whichever its direction."
     weight_name = "Votes"
@@ -155,6 +157,11 @@ class FedACD(_ReleaseLearner):
     votes_: CountedArcs = field(init=False)
     layers_: list[LayerRecord] = field(init=False)
     moments_: Moments | None = field(init=False)
+
+    @property
+    def takes(self) -> tuple[Takes, ...]:
+        """See `Learner.takes`."""
+        return self.may_take[0] if self.levels is None else self.may_take[1]
 
     def check(self) -> None:
         """See `Learner.check`."""
@@ -373,6 +380,7 @@ class _Half(StagedParty):
         self._encoding = learner.encoding(order)
         own = [table.reordered(order) for table in tables]
         if self._encoding is not None:
+            own = [_in_codes(table, self._encoding.levels) for table in own]
             encoded = [table.encoded(self._encoding) for table in own]
         else:
             encoded = own
@@ -423,6 +431,16 @@ class _Half(StagedParty):
     def reports(self) -> list[PrivacyReport]:
         """See `privfcd.algorithms.opening.PayingParty.reports`."""
         return [replace(report, declared={**report.declared, **self._declared}) for report in super().reports()]
+
+
+def _in_codes(table: PrivateTable, levels: tuple[int, ...]) -> PrivateTable:
+    """Return the table with the codes of its declared levels, whose numbers must be those of `levels`."""
+    if table.schema is None:
+        return table
+    said = tuple(table.schema.levels[name] for name in table.columns)
+    if said != levels:
+        raise checks.refuse("levels", dict(zip(table.columns, levels, strict=True)), f"the schema's, {table.schema.levels}")
+    return table.declared()
 
 
 def _effective_rows(moments: Moments, settings: Settings) -> float:

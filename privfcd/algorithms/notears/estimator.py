@@ -125,7 +125,7 @@ class NOTEARS(_MomentLearner):
         given = moments_given(source)
         if given is not None:
             return [NOTEARS(**self.get_params()).fit([part]) for part in given]
-        tables = checked_tables(source)
+        tables = checked_tables(source, self.takes, self.method)
         self.check_columns(tables[0].columns)
         made = release_moments(
             tables,

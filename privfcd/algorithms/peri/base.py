@@ -167,7 +167,7 @@ class _RegretLearner(_KeptMomentLearner):
         """Pay for each regret, in this process; see `privfcd.algorithms.peri.private_regrets`."""
         self.check()
         settings, options = self._settings(), self._options()
-        tables = checked_tables(source)
+        tables = checked_tables(source, self.takes, self.method)
         columns = tables[0].columns
         self.check_columns(columns)
         self._refuse_with_regrets(settings, len(columns))

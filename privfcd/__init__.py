@@ -20,6 +20,7 @@ _HOMES = {
         "TightAccountant",
         "ZCDPAccountant",
         "calibrate",
+        "delta_of",
         "epsilon_of",
     ],
     "ledger": ["Ledger", "Reservation", "SqliteJournal"],
@@ -40,6 +41,7 @@ _HOMES = {
         "Column",
         "PrivateTable",
         "Schema",
+        "quantiles",
         "table_moments",
     ],
     "datasets": ["load_network"],
@@ -117,6 +119,7 @@ if TYPE_CHECKING:
     from privfcd.accounting import TightAccountant as TightAccountant
     from privfcd.accounting import ZCDPAccountant as ZCDPAccountant
     from privfcd.accounting import calibrate as calibrate
+    from privfcd.accounting import delta_of as delta_of
     from privfcd.accounting import epsilon_of as epsilon_of
     from privfcd.algorithms import GES as GES
     from privfcd.algorithms import IPERI as IPERI
@@ -148,6 +151,7 @@ if TYPE_CHECKING:
     from privfcd.data import Column as Column
     from privfcd.data import PrivateTable as PrivateTable
     from privfcd.data import Schema as Schema
+    from privfcd.data import quantiles as quantiles
     from privfcd.data import table_moments as table_moments
     from privfcd.datasets import load_network as load_network
     from privfcd.datasets import simulate as simulate

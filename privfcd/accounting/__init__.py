@@ -12,7 +12,7 @@ from dp_accounting import (
 
 from privfcd.accounting.accountants import PureDPAccountant, ZCDPAccountant
 from privfcd.accounting.budget import Budget
-from privfcd.accounting.calibration import NoisePlan, calibrate, epsilon_of
+from privfcd.accounting.calibration import NoisePlan, calibrate, delta_of, epsilon_of
 from privfcd.accounting.conversions import (
     advanced_composition,
     bounded_range_rho,
@@ -39,9 +39,10 @@ from privfcd.accounting.events import (
     leaves,
     selection_event,
 )
+from privfcd.accounting.group_privacy import group_event
 from privfcd.accounting.laplace_dp import laplace_epsilon
 from privfcd.accounting.tight import TightAccountant, exponential_epsilon, tight_epsilon
-from privfcd.accounting.tradeoff import gaussian_mu, group_event, tradeoff, true_positive_rate
+from privfcd.accounting.tradeoff import gaussian_mu, tradeoff, true_positive_rate
 
 __all__ = [
     "ADD_OR_REMOVE_ONE",
@@ -65,6 +66,7 @@ __all__ = [
     "bounded_range_rho",
     "calibrate",
     "compose",
+    "delta_of",
     "epsilon_of",
     "epsilon_to_zcdp",
     "exponential_epsilon",

@@ -42,6 +42,34 @@ def epsilon_of(event: DpEvent, delta: float, accountant: str = DEFAULT_ACCOUNTAN
     return composed.get_epsilon(delta)
 
 
+def delta_of(event: DpEvent, epsilon: float) -> float:
+    """Return the delta at `epsilon` of any composed event, by the tight accountant.
+
+    Parameters
+    ----------
+    event : dp_accounting.DpEvent
+        What was or will be released, under one neighbouring relation.
+    epsilon : float
+        At least 0.
+
+    Raises
+    ------
+    InvalidParameter
+        The accountant can prove nothing about one of the events.
+
+    Examples
+    --------
+    >>> from privfcd.accounting import GaussianDpEvent
+    >>> round(delta_of(GaussianDpEvent(1.0), 1.0), 4)
+    0.1269
+    """
+    try:
+        composed = TightAccountant().compose(event)
+    except UnsupportedEventError as error:
+        raise InvalidParameter(f"the tight accountant cannot price the event: {error}") from error
+    return composed.get_delta(checks.non_negative("epsilon", epsilon, "down"))
+
+
 @dataclass(frozen=True)
 class NoisePlan:
     """Noise scales that meet a target, and what they really cost.

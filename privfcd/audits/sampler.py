@@ -139,6 +139,11 @@ def check_sampler(noise: NoiseSource, *, draws: int = 10**5, level: float = 1e-6
     -------
     SamplerReport
         Prints; `ok`, `right_laws`, `safe_digits`.
+
+    Raises
+    ------
+    InvalidParameter
+        `noise` is no source of noise, or a number is outside what is accepted.
     """
     began = time.perf_counter()
     draws = checks.count("draws", draws, least=10_000)

@@ -3,13 +3,19 @@
 from __future__ import annotations
 
 import math
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from privfcd.cli.commands import Command, option
 from privfcd.cli.options import json_option
 from privfcd.cli.output import console, print_json, significant
+from privfcd.cli.pictures import check_files, plot_option
+
+if TYPE_CHECKING:
+    from privfcd.accounting.calibration import NoisePlan
+
+FALSE_POSITIVES = 0.01
 
 
 @click.command(cls=Command)
@@ -20,6 +26,7 @@ from privfcd.cli.output import console, print_json, significant
 @option("--laplaces", type=int, default=0, show_default=True, help="Releases with Laplace noise.")
 @option("--sensitivity", type=float, default=1.0, show_default=True, help="Sensitivity of every release.")
 @option("--accountant", default=None, help="Only this one: tight, zcdp, zcdp-loose or pure. All by default.")
+@plot_option
 @json_option
 def noise(
     epsilon: float,
@@ -29,6 +36,7 @@ def noise(
     laplaces: int,
     sensitivity: float,
     accountant: str | None,
+    plot: str | None,
     as_json: bool,
 ) -> None:
     """Compute the noise for a target (epsilon, delta).
@@ -40,14 +48,20 @@ def noise(
     Examples:
       privfcd noise --epsilon 1 --delta 1e-6 --gaussians 1
       privfcd noise --epsilon 5 --delta 4e-8 --selections 2000 --gaussians 2000
+      privfcd noise --epsilon 1 --delta 1e-6 --gaussians 10 --plot curves.svg
+
+    With --plot: delta at every epsilon, and the most that an attacker can reach, for the default accountant's noise.
     """
+    check_files(plot)
     from privfcd.accounting.calibration import calibrate
     from privfcd.accounting.registry import ACCOUNTANTS, DEFAULT_ACCOUNTANT
+    from privfcd.accounting.tradeoff import true_positive_rate
 
     names = list(ACCOUNTANTS) if accountant is None else [accountant]
     counts = {"selections": selections, "gaussians": gaussians, "laplaces": laplaces}
     rows: list[dict[str, Any]] = []
     left_out: dict[str, str] = {}
+    drawn: NoisePlan | None = None
     for name in names:
         if name == "pure" and accountant is None and gaussians and delta:
             left_out[name] = "no Gaussian noise is purely private"
@@ -55,6 +69,8 @@ def noise(
         plan = calibrate(epsilon, delta, **counts, sensitivity=sensitivity, accountant=name)
         scale = plan.gaussian_scale or plan.selection_scale or plan.laplace_scale
         assert scale is not None
+        if drawn is None or name == DEFAULT_ACCOUNTANT:
+            drawn = plan
         rows.append(
             {
                 "accountant": name,
@@ -71,11 +87,25 @@ def noise(
                 "delta": plan.delta,
             }
         )
+    assert drawn is not None
+    caught = true_positive_rate(drawn.event, FALSE_POSITIVES)
+    if plot is not None:
+        from privfcd.reports.privacy_picture import draw_privacy
+
+        title = f"Noise for epsilon = {epsilon:g}, delta = {delta:g}: scale {significant(rows[0]['scale'], 6)}"
+        draw_privacy(drawn.event, plot, delta=delta or None, title=title)
     if as_json:
+        attacker = {"false_positive_rate": FALSE_POSITIVES, "true_positive_rate_at_most": caught}
         target = {"epsilon": epsilon, "delta": delta, "sensitivity": sensitivity}
-        print_json({**target, **counts, "plans": rows, "left_out": left_out})
+        print_json({**target, **counts, "plans": rows, "left_out": left_out, "attacker": attacker})
         return
     _print(rows, epsilon, delta)
+    click.echo(
+        f"An attacker who may be wrong {100 * FALSE_POSITIVES:g} % of the time about whether a record is there is right at "
+        f"most {100 * caught:.3g} % of the time."
+    )
+    if plot is not None:
+        click.echo(f"{plot}: delta at every epsilon, and the attacker's curve")
     for name, why in left_out.items():
         click.echo(f"{name}: {why}")
 

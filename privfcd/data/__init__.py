@@ -7,7 +7,7 @@ from privfcd.data.directions import DirectionMoments, LinearMoments, linear_on_g
 from privfcd.data.encoding import Contrasts
 from privfcd.data.histogram import OctaveHistogram
 from privfcd.data.private import PrivateTable
-from privfcd.data.quantile import QuantileScores
+from privfcd.data.quantile import QuantileScores, quantiles
 from privfcd.data.queries import ClippedGradient, ClippedMean, ColumnSquares, Query, SecondMoments
 from privfcd.data.schema import Schema
 from privfcd.data.second_moments import table_moments
@@ -33,6 +33,7 @@ __all__ = [
     "align",
     "box_sensitivity",
     "linear_on_grid",
+    "quantiles",
     "read_table",
     "split_rows",
     "table_moments",

@@ -14,10 +14,15 @@ from dp_accounting import NeighboringRelation, UnsupportedEventError
 from privfcd.accounting.accountants import PureDPAccountant, ZCDPAccountant
 from privfcd.accounting.calibration import epsilon_of
 from privfcd.accounting.events import REPLACE_ONE
+from privfcd.accounting.group_privacy import group_event
 from privfcd.accounting.units import UNITS_IN_ONE
 from privfcd.amounts import float_down, float_up
 from privfcd.ledger.ledger import Reservation
 from privfcd.markup import bullets, card, folded, one_line, paragraph, table, writable
+
+EACH_ROW = "Records are independent rows: a person with several rows has this promise for each row, not for all together."
+"""An assumption of whoever releases anything; reports add the price of a person with `ROWS` rows, see `group_event`."""
+ROWS = 3
 
 
 @dataclass(frozen=True)
@@ -213,6 +218,10 @@ def report_on(
     report_delta = 0.0 if delta is None else delta
     left = ledger.left()
     epsilon = math.inf if ledger.open else epsilon_of(event, report_delta, ledger.accountant)
+    if math.isfinite(epsilon):
+        price = rounded_up(epsilon_of(group_event(event, ROWS), report_delta, ledger.accountant))
+        several = f"{EACH_ROW} For a person with {ROWS} rows it is epsilon = {price} at the same delta."
+        assumptions = [several if text == EACH_ROW else text for text in assumptions]
     return PrivacyReport(
         party=ledger.name,
         relation=_relation_words(relation),

@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from privfcd.reports.checks_picture import draw_sensitivities as draw_sensitivities
     from privfcd.reports.html import report_html as report_html
     from privfcd.reports.html import write_report as write_report
+    from privfcd.reports.privacy_picture import draw_privacy as draw_privacy
     from privfcd.reports.regimes_picture import draw_regimes as draw_regimes
     from privfcd.reports.run import privacy_text as privacy_text
     from privfcd.reports.run import run_summary as run_summary
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
 _HOME_OF = {
     "draw_attack": "attack_picture",
     "draw_audit": "audit_picture",
+    "draw_privacy": "privacy_picture",
     "draw_regimes": "regimes_picture",
     "draw_sampler": "checks_picture",
     "draw_sensitivities": "checks_picture",
@@ -31,6 +33,7 @@ _HOME_OF = {
 __all__ = [
     "draw_attack",
     "draw_audit",
+    "draw_privacy",
     "draw_regimes",
     "draw_sampler",
     "draw_sensitivities",

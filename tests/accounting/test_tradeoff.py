@@ -13,16 +13,15 @@ from privfcd.accounting import (
     BoundedRangeDpEvent,
     EpsilonDeltaDpEvent,
     GaussianDpEvent,
-    LaplaceDpEvent,
     NonPrivateDpEvent,
     NoOpDpEvent,
-    ZCDpEvent,
     compose,
+    delta_of,
     epsilon_of,
-    gaussian_epsilon,
+    gdp_to_delta,
     gdp_to_epsilon,
 )
-from privfcd.accounting.tradeoff import gaussian_mu, group_event, tradeoff, true_positive_rate
+from privfcd.accounting.tradeoff import gaussian_mu, tradeoff, true_positive_rate
 from privfcd.errors import InvalidParameter
 
 LAWS = settings(max_examples=25, deadline=None, derandomize=True)
@@ -54,21 +53,12 @@ def test_mu_of_a_promise_is_the_largest(epsilon: float, delta: float) -> None:
     assert gdp_to_epsilon(mu, delta) <= epsilon < gdp_to_epsilon(mu * (1 + 1e-9), delta)
 
 
-def test_groups() -> None:
-    plan = compose([(GaussianDpEvent(6.0), 4), (LaplaceDpEvent(9.0), 1), (BoundedRangeDpEvent(0.1), 2)])
-    three = compose([(GaussianDpEvent(2.0), 4), (LaplaceDpEvent(3.0), 1), (BoundedRangeDpEvent(0.3), 2)])
-    assert group_event(plan, 3) == three
-    assert group_event(plan, 1) == plan
-    cost = epsilon_of(group_event(GaussianDpEvent(6.0), 3), 1e-6)
-    assert cost == pytest.approx(gaussian_epsilon(2.0, 1e-6), rel=1e-12)
-    assert group_event(ZCDpEvent(0.1), 3) == ZCDpEvent(0.9)
-    pair = group_event(EpsilonDeltaDpEvent(0.5, 1e-6), 2)
-    assert pair.epsilon == 1.0
-    assert pair.delta == pytest.approx(1e-6 * (1 + math.exp(0.5)))
-    assert pair.delta >= 1e-6 * (1 + math.exp(0.5))
-    with pytest.raises(InvalidParameter, match="rows"):
-        group_event(plan, 0)
-    with pytest.raises(InvalidParameter, match="event"):
-        from dp_accounting.dp_event import RandomizedResponseDpEvent
-
-        group_event(RandomizedResponseDpEvent(0.5, 2), 2)
+def test_delta_is_the_inverse_of_epsilon() -> None:
+    plan = compose([(GaussianDpEvent(3.0), 2), (BoundedRangeDpEvent(0.1), 5)])
+    for delta in (1e-3, 1e-8):
+        found = delta_of(plan, epsilon_of(plan, delta))
+        assert 0.98 * delta <= found <= delta
+    assert delta_of(GaussianDpEvent(1.0), 1.0) == pytest.approx(gdp_to_delta(1.0, 1.0), rel=1e-6)
+    assert delta_of(NonPrivateDpEvent(), 3.0) == 1.0
+    with pytest.raises(InvalidParameter, match="epsilon"):
+        delta_of(plan, -1.0)

@@ -148,6 +148,16 @@ def test_the_demonstration_runs(run: Run, monkeypatch: pytest.MonkeyPatch) -> No
         assert code == 2 and json.loads(out)["error"] == "InvalidParameter" and err == ""
 
 
+def test_curves_of_the_noise_are_drawn_and_checked_first(run: Run, tmp_path: Path) -> None:
+    words = ["noise", "--epsilon", "1", "--delta", "1e-6", "--gaussians", "2", "--plot"]
+    code, out, _ = run(*words, str(tmp_path / "curves.svg"))
+    assert code == 0 and "<svg" in (tmp_path / "curves.svg").read_text() and "curves.svg" in out
+    code, _, err = run(*words, str(tmp_path / "curves.txt"))
+    assert code == 2 and ".svg" in err
+    code, _, _ = run("noise", "--epsilon", "1", "--selections", "3", "--plot", str(tmp_path / "pure.png"))
+    assert code == 0 and (tmp_path / "pure.png").stat().st_size > 1000
+
+
 def test_noise_prints_the_scale_for_a_target(run: Run) -> None:
     words = ["noise", "--epsilon", "5", "--delta", "4e-8", "--selections", "20", "--gaussians", "20"]
     code, out, _ = run(*words, "--json")
@@ -157,6 +167,9 @@ def test_noise_prints_the_scale_for_a_target(run: Run) -> None:
     assert sum(plan["default"] for plan in plans) == 1
     code, out, _ = run(*words)
     assert code == 0 and f"{plans[0]['scale']:.6g}"[:5] in out
+    assert "1 % of the time" in out
+    caught = json.loads(run(*words, "--json")[1])["attacker"]["true_positive_rate_at_most"]
+    assert 0.01 < caught < 0.2
     for extra in (["--delta", "0"], ["--delta", "1"], ["--epsilon", "nan"], ["--selections", "-1"],
                   ["--accountant", "wrong"], ["--sensitivity", "0"]):  # fmt: skip
         code, out, err = run(*words, *extra, "--json")

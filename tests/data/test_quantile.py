@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import numpy as np
 import pytest
@@ -11,8 +12,8 @@ from hypothesis import strategies as st
 
 from privfcd.accounting import ADD_OR_REMOVE_ONE, REPLACE_ONE, Budget, NeighboringRelation
 from privfcd.audits import search_sensitivity
-from privfcd.data import PrivateTable, QuantileScores
-from privfcd.errors import InvalidParameter
+from privfcd.data import PrivateTable, QuantileScores, quantiles
+from privfcd.errors import BudgetExceeded, InvalidParameter
 from privfcd.mechanisms import GumbelMax, LaplaceNoisyMax, PermuteAndFlip, SimulatedNoise
 
 GRID = tuple(np.linspace(-2, 2, 41).tolist())
@@ -82,3 +83,43 @@ def test_bad_parameters_are_refused() -> None:
     ):
         with pytest.raises(InvalidParameter, match=name):
             query.check(2)
+
+
+def quantile_table(**more: Any) -> PrivateTable:
+    rows = np.random.default_rng(0).normal(size=(2000, 2))
+    return PrivateTable(rows, ["a", "b"], bounds=5.0, noise=SimulatedNoise(1), **more)
+
+
+@pytest.mark.parametrize("budget", [Budget(epsilon=1.0, delta=1e-6), Budget(epsilon=1.0), Budget(rho=0.5)])
+@pytest.mark.parametrize("levels", [[0.5], [0.9, 0.1, 0.5], [0.25, 0.25]])
+def test_quantiles_are_paid_together_and_rise_with_their_levels(budget: Budget, levels: list[float]) -> None:
+    table = quantile_table(budget=budget)
+    found = quantiles(table, "b", levels, epsilon=0.9, delta=1e-7 if budget.delta else 0.0)
+    paired = sorted(zip(levels, found, strict=True))
+    assert [value for _, value in paired] == sorted(found)
+    exact = np.quantile(np.random.default_rng(0).normal(size=(2000, 2))[:, 1], levels)
+    assert np.abs(np.array(found) - exact).max() < 0.35, "2000 rows at epsilon 0.9"
+    spent = table.ledger.spent()
+    if "epsilon" in spent:
+        assert 0.89 < spent["epsilon"] <= 0.9 + 1e-12
+    else:
+        assert 0 < spent["rho"] <= 0.9**2 / 8 * len(levels)
+
+
+def test_open_tables_give_the_best_points_and_bad_words_cost_nothing() -> None:
+    assert quantiles(quantile_table(), "a", [0.5], grid=[-3.0, 0.0, 3.0]) == (0.0,)
+    table = quantile_table(budget=Budget(epsilon=1.0))
+    for words, more in (
+        ("column", {"column": "c"}),
+        ("levels", {"levels": []}),
+        ("level", {"levels": [1.0]}),
+        ("grid", {"grid": [1.0, 0.0]}),
+        ("epsilon", {"epsilon": None}),
+    ):
+        with pytest.raises(InvalidParameter, match=words):
+            quantiles(table, **{"column": "a", "epsilon": 0.1, **more})  # type: ignore[arg-type]
+    with pytest.raises(InvalidParameter, match="PrivateTable"):
+        quantiles(np.zeros((3, 1)), "a", epsilon=0.1)  # type: ignore[arg-type]
+    with pytest.raises(BudgetExceeded):
+        quantiles(table, "a", epsilon=1.1)
+    assert not any(table.ledger.spent().values())

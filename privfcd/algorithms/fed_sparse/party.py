@@ -29,13 +29,13 @@ from privfcd.data.private import PrivateTable
 from privfcd.data.queries import ClippedMean, ColumnSquares, Query
 from privfcd.errors import BudgetExceeded, ConvergenceFailure, PartyFailed
 from privfcd.ledger import Reservation
-from privfcd.ledger.privacy_report import PrivacyReport
+from privfcd.ledger.privacy_report import EACH_ROW, PrivacyReport
 from privfcd.mechanisms import Gaussian
 
 Array = NDArray[np.float64]
 
 ASSUMPTIONS = (
-    "Records are independent rows: a person with several rows has this promise for each row, not for all together.",
+    EACH_ROW,
     "Every record's part in every answer is clipped before it is summed, so no assumption on the values is needed.",
     "The number of rows, the columns' names, the declared bounds and all settings are public and were not computed "
     "from the rows.",

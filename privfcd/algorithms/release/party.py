@@ -29,7 +29,7 @@ from privfcd.data.queries import ClippedMean, Query, SecondMoments
 from privfcd.data.trusted_sum import check_summable, release_sum
 from privfcd.errors import InvalidParameter, PartyFailed
 from privfcd.ledger import Reservation
-from privfcd.ledger.privacy_report import PrivacyReport, rounded_up
+from privfcd.ledger.privacy_report import EACH_ROW, PrivacyReport, rounded_up
 from privfcd.mechanisms import AnalyticGaussian, Gaussian
 from privfcd.moments import Moments, NoiseTerm
 
@@ -40,7 +40,7 @@ Maker = type[Gaussian] | type[AnalyticGaussian]
 RUN = "release of moments"
 
 ASSUMPTIONS = (
-    "Records are independent rows: a person with several rows has this promise for each row, not for all together.",
+    EACH_ROW,
     "Every record's part in every answer is clipped, or brought to length 1, before it is summed, so the promise needs no "
     "assumption on the values.",
     "The number of rows, the columns' names, the declared bounds and all options are public and were not computed from the "

@@ -49,13 +49,21 @@ def keygen(key: str) -> None:
     """
     from pathlib import Path
 
+    from privfcd.algorithms.secure.masks import write_identity
+    from privfcd.errors import InvalidParameter
     from privfcd.runs.flower import be_quiet
     from privfcd.runs.flower.keys import make_party_key
+    from privfcd.runs.wire.study_file import ED25519
 
     be_quiet()
+    if Path(f"{key}.identity").exists():
+        raise InvalidParameter(f"{key + '.identity'!r} is there already, and nothing is written over a key: name another")
     make_party_key(Path(key))
+    identity = write_identity(Path(f"{key}.identity"))
     say(f"{key}: the private key; it never leaves this machine")
     say(f"{key}.pub: the public half; send it to the coordinator, who registers it under this party's name")
+    say(f"{key}.identity: the private key for secure sums; it never leaves this machine")
+    say(f"{ED25519}{identity.hex()}: its public half, for [identities] in the file of a study of secure sums")
 
 
 def _party_options(function: Function) -> Function:
@@ -68,6 +76,10 @@ def _party_options(function: Function) -> Function:
                help="Made by `privfcd ledger init`."),
         option("--data-set", default=None, metavar="NAME",
                help="Whose budget pays, where the ledger has several data sets."),
+        option("--identity", type=click.Path(dir_okay=False), default=None, metavar="FILE",
+               help="Secure sums: this party's KEY.identity (`privfcd party keygen`)."),
+        option("--most-alone", type=float, default=None, metavar="EPSILON",
+               help="Secure sums: take no part above this epsilon if all other parties collude."),
         option("--simulated-noise", type=int, default=None, metavar="SEED",
                help="For trials: seeded noise, which protects nobody; ledger and report say so."),
     )  # fmt: skip
@@ -185,6 +197,8 @@ def _desk(options: dict[str, Any]) -> Desk:
         options["table"],
         options["ledger"],
         data_set=options["data_set"],
+        identity=options["identity"],
+        most_alone=options["most_alone"],
         noise=SecureNoise() if seed is None else SimulatedNoise(seed),
     )
 

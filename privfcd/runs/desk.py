@@ -11,12 +11,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from privfcd import checks
+from privfcd.accounting import epsilon_of, gaussian_event
 from privfcd.algorithms.kept_messages import Planned
 from privfcd.algorithms.protocol import Party
+from privfcd.algorithms.secure.masks import raw, read_identity
+from privfcd.algorithms.secure.seat import Seat
+from privfcd.algorithms.secure.terms import SumTerms
 from privfcd.data.private import PrivateTable
 from privfcd.data.tables import read_table
 from privfcd.errors import InvalidParameter
-from privfcd.ledger.privacy_report import PrivacyReport
+from privfcd.ledger.privacy_report import PrivacyReport, rounded_up
 from privfcd.ledger.tools import open_ledger, show
 from privfcd.mechanisms import NoiseSource, SecureNoise
 from privfcd.runs import log1p_rows
@@ -48,6 +52,8 @@ class Desk:
     method: Method
     rows: NDArray[np.float64] = field(repr=False)
     noise: NoiseSource
+    identity: Any = field(default=None, repr=False)
+    most_alone: float | None = None
     _made: list[Any] = field(default_factory=list, repr=False)
 
     @classmethod
@@ -60,6 +66,8 @@ class Desk:
         *,
         data_set: str | None = None,
         noise: NoiseSource | None = None,
+        identity: str | os.PathLike[str] | None = None,
+        most_alone: float | None = None,
     ) -> Desk:
         """Read the table and open the ledger; nothing is charged.
 
@@ -76,6 +84,10 @@ class Desk:
             Whose budget pays; the ledger's only one by default.
         noise : NoiseSource, optional
             Secure by default.
+        identity : path, optional
+            The party's long-term private key, made by `privfcd party keygen`: for a study of secure sums.
+        most_alone : float, optional
+            The party's own limit on epsilon if all other parties collude, for a study of secure sums.
 
         Raises
         ------
@@ -88,11 +100,12 @@ class Desk:
         given = read_table(table, columns=study.columns)
         rows = log1p_rows(given, name) if study.log1p else given.rows
         own = StudyLedger(open_ledger(ledger, _data_set(ledger, data_set)), study.epsilon, study.delta)
-        return cls(study, name, own, method, rows, SecureNoise() if noise is None else noise)
+        own_key = _identity(study, name, identity, most_alone)
+        return cls(study, name, own, method, rows, SecureNoise() if noise is None else noise, own_key, most_alone)
 
     def half(self) -> Party:
         """Return the party's half on a table made anew, whose noise streams are those of a table's first run."""
-        made = self.method.party(self._table(), self.study.parties.index(self.name))
+        made = self.method.party(self._table(), self.study.parties.index(self.name), self._seat())
         self._made[:] = [made]
         return made
 
@@ -108,7 +121,8 @@ class Desk:
         made = self.method.party(self._table(), self.study.parties.index(self.name))
         facts, *offers = [message for those in self.method.agreed().values() for message in those]
         made.answer(facts)
-        if made.answer(offers[0]) == Planned(False):  # the coordinator will ask for less
+        answer = made.answer(offers[0])
+        if answer == Planned(False):  # the coordinator will ask for less
             made.answer(offers[1])
         left = self.ledger.left()
         return {
@@ -127,6 +141,28 @@ class Desk:
             "ledger": self.ledger.name,
             "left before": "no budget" if self.ledger.open else str(left or "nothing"),
             "noise": "none: exact answers" if self.ledger.open else self.noise.label,
+            **self._sums(answer),
+        }
+
+    def _seat(self) -> Seat | None:
+        study = self.study
+        if not study.secure:
+            return None
+        return Seat(self.name, study.public_keys, self.identity, study.digest, most_alone=self.most_alone)
+
+    def _sums(self, answer: Any) -> dict[str, Any]:
+        """Return what a preview says of secure sums."""
+        study = self.study
+        if not study.secure:
+            return {"sum": "per-party: each party adds noise for itself"}
+        terms = SumTerms(len(study.parties), study.colluders, study.dropouts)
+        assert study.delta is not None  # secure sums have a budget
+        event = gaussian_event(1.0, 1 / (answer.mu * terms.less_noise))
+        alone = epsilon_of(event, study.delta, self.ledger.accountant)
+        return {
+            "sum": f"secure: one noise for all {terms.parties} parties, and only the sum is seen",
+            "holds while at most": f"{terms.colluders} parties collude with the coordinator, {terms.dropouts} drop out",
+            "if all others collude": f"epsilon = {rounded_up(alone)} at delta = {study.delta}",
         }
 
     def report(self) -> PrivacyReport | None:
@@ -157,6 +193,28 @@ class Desk:
             attempt=checks.count("attempt", attempt),
             log=log,
         )
+
+
+def _identity(study: Study, name: str, path: str | os.PathLike[str] | None, most_alone: float | None) -> Any:
+    """Return the party's long-term key, which must be the one that the study file names."""
+    if not study.secure:
+        if path is not None or most_alone is not None:
+            raise InvalidParameter("identity and most_alone must be left out: the study has no secure sums")
+        return None
+    if most_alone is not None:
+        checks.positive("most_alone", most_alone)
+    if path is None:
+        raise InvalidParameter(
+            f"identity must be given: the study has secure sums, and names a long-term key of {name!r}. It is the file that "
+            "`privfcd party keygen` wrote"
+        )
+    key = read_identity(path)
+    if raw(key.public_key()) != study.public_keys[name]:
+        raise InvalidParameter(
+            f"identity {os.path.basename(path)!r} is not the key that the study file names for {name!r}: use that key, or "
+            "have the study file changed on all sides"
+        )
+    return key
 
 
 def _data_set(ledger: str | os.PathLike[str], wanted: str | None) -> str:

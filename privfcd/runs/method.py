@@ -16,8 +16,10 @@ from privfcd.algorithms.opening import Facts, PartyFacts
 from privfcd.algorithms.protocol import Empty, Federation, Message, Party
 from privfcd.algorithms.registry import learner_class
 from privfcd.algorithms.release import messages as release_messages
+from privfcd.algorithms.release.secure import SecureFederation
+from privfcd.algorithms.secure.seat import Seat
 from privfcd.data.private import PrivateTable
-from privfcd.errors import PartyFailed
+from privfcd.errors import InvalidParameter, PartyFailed
 from privfcd.runs.wire.codec import Codec, module_messages
 from privfcd.runs.wire.study_file import Study
 
@@ -41,10 +43,15 @@ def study_learner(study: Study) -> Learner:
             raise checks.refuse(f"parameters.{name}", value, "left out: the study has a budget")
         if name not in known:
             raise checks.refuse("parameters", name, "one of " + ", ".join(sorted(known)))
-    learner = kind(**study.parameters, epsilon=study.epsilon, delta=study.delta)
-    together = study.parameters.get("sum", "per-party")
-    if together != "per-party":
-        raise checks.refuse("parameters.sum", together, "'per-party' between machines, where no place sees all tables")
+    for name in ("sum", "colluders", "dropouts"):
+        if name in study.parameters:
+            raise checks.refuse(f"parameters.{name}", study.parameters[name], "a key of the study itself, beside parties")
+    sums: dict[str, Any] = {}
+    if study.secure:
+        if "sum" not in kind().get_params():
+            raise InvalidParameter(f"sum must be 'per-party' for method {study.method!r}, which does not learn from one sum")
+        sums = {"sum": study.sum, "colluders": study.colluders, "dropouts": study.dropouts}
+    learner = kind(**study.parameters, **sums, epsilon=study.epsilon, delta=study.delta)
     if study.private and getattr(learner, "release", "") == "exact":
         raise checks.refuse("parameters.release", "exact", "another one in a study with a budget")
     learner.check()
@@ -78,7 +85,7 @@ class Method:
         self._study = study
         self._learner = study_learner(study)
         kind = type(self._learner)
-        every = range(study.min_parties, len(study.parties) + 1)
+        every = [1] if study.secure else range(study.min_parties, len(study.parties) + 1)
         opening_message = self._learner.opening(study.columns)
         self._agreed: dict[type, list[Message]] = {type(opening_message): [opening_message]}
         for facts in map(self._facts, every):  # the run may do without some of the parties
@@ -105,13 +112,18 @@ class Method:
         party = PartyFacts(1, epsilon, True, study.bounds, ())
         return Facts(self._learner.opening(study.columns).columns, (party,) * parties)
 
-    def party(self, table: PrivateTable, index: int) -> Party:
-        """Return a party's half; `index` is its place in the study."""
-        return self._learner.party([table], index)
+    def party(self, table: PrivateTable, index: int, seat: Seat | None = None) -> Party:
+        """Return a party's half; `index` is its place in the study, `seat` that in its secure sums."""
+        made = self._learner.party([table], index)
+        made.seat = seat
+        return made
 
     def run(self, federation: Federation, on_round: OnRound = None) -> Any:
         """Run the coordinator's half and return the fitted estimator."""
-        self._learner.run(federation, self._study.columns, on_round)
+        study = self._study
+        if study.secure:
+            federation = SecureFederation(federation, study.parties, study.colluders, study.dropouts)
+        self._learner.run(federation, study.columns, on_round)
         return self._learner
 
 

@@ -110,7 +110,7 @@ def run_study(
                 kept,
                 charging=method.charging,
                 ending=method.ending,
-                least=study.min_parties,
+                least=study.least,
                 timeout=timeout,
                 tries=tries,
                 check=lambda question, answer: check_answer(study, question, answer),
@@ -127,7 +127,8 @@ def run_study(
         parties = tuple(federation.names)
         missing.update({name: f"lost at question {at}: {why}" for name, (at, why) in federation.lost.items()})
     _store_privacy(model, study)
-    notes = _loss_notes(federation.lost, federation.unheard, parties)
+    whose = "" if study.secure else f" The result is of {', '.join(parties)}."  # of secure sums the release says it
+    notes = _loss_notes(federation.lost, federation.unheard, whose)
     for line in notes:
         log(line)
     model.notes_ = [*model.notes_, *notes]
@@ -157,26 +158,26 @@ def _store_privacy(model: Any, study: Study) -> None:
     model.notes_ = [*model.notes_, NO_PRIVACY]
 
 
-def _loss_notes(lost: dict[str, tuple[int, str]], unheard: dict[str, str], parties: tuple[str, ...]) -> list[str]:
+def _loss_notes(lost: dict[str, tuple[int, str]], unheard: dict[str, str], whose: str) -> list[str]:
     """Return in words who was lost after the charge, and who did not hear that the run is over."""
     notes = []
     if lost:
         words = "; ".join(f"{name} at question {at} ({why})" for name, (at, why) in lost.items())
-        notes.append(
-            f"Lost after the charge: {words}. What was charged there stays spent. The result is of {', '.join(parties)}."
-        )
+        notes.append(f"Lost after the charge: {words}. What was charged there stays spent.{whose}")
     if unheard:
         words = "; ".join(f"{name} ({why})" for name, why in unheard.items())
-        notes.append(f"Not told that the run is over: {words}. The result is whole; their ledgers show an unfinished run.")
+        notes.append(
+            f"Not told that the run is over: {words}. The result is whole; their ledgers show an unfinished run."
+        )
     return notes
 
 
 def _present(study: Study, missing: dict[str, str]) -> tuple[str, ...]:
     """Return who is there, in the study's order; refuse to go on with too few."""
     present = tuple(name for name in study.parties if name not in missing)
-    if len(present) < study.min_parties:
+    if len(present) < study.least:
         words = "; ".join(f"{name}: {why}" for name, why in missing.items())
         raise PartyFailed(
-            f"the study needs {study.min_parties} parties, {len(present)} can take part; nothing was charged. {words}"
+            f"the study needs {study.least} parties, {len(present)} can take part; nothing was charged. {words}"
         )
     return present

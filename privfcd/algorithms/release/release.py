@@ -33,13 +33,18 @@ _UNKNOWN = (
 )
 
 
+_LOST = "Secure sums went on without {}. The last sum, to which the numbers of rows belong, is of {}."
+
+
 class MomentsWarning(UserWarning):
-    """Released moments say nothing of some columns."""
+    """Released moments say nothing of some columns, or are of fewer parties than were asked."""
 
 
 def release_notes(rule: Mapping[str, Any]) -> list[str]:
     """Return what who learns from a release with this `rule` should know; mostly nothing."""
-    return [_UNKNOWN.format(", ".join(map(repr, rule["unknown"])))] if rule.get("unknown") else []
+    notes = [_UNKNOWN.format(", ".join(map(repr, rule["unknown"])))] if rule.get("unknown") else []
+    about = rule.get("secure sum", {})
+    return notes + ([_LOST.format(*(", ".join(about[key]) for key in ("lost", "parties")))] if about.get("lost") else [])
 
 
 @dataclass(frozen=True, eq=False)

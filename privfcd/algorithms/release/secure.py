@@ -70,7 +70,7 @@ class SecureFederation:
         """Return what a result says of its sums."""
         return {
             "parties": list(self._summed or self._inner.names),
-            "lost": [name for name in self._parties if name not in (self._summed or tuple(self._inner.names))],
+            "lost": [name for name in self._parties if name not in set(self._inner.names)],
             "colluders": self.terms.colluders,
             "dropouts": self.terms.dropouts,
             "certain to add noise": self.terms.honest,

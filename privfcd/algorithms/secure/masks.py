@@ -8,12 +8,15 @@ key is used twice. Identities are Ed25519 keys. Shares pass sealed with ChaCha20
 from __future__ import annotations
 
 import hashlib
+import os
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from privfcd.errors import InvalidParameter, PartyFailed
+from privfcd.reading import content_of, parsing
 
 KEY, SIGNATURE, TAG = 32, 64, 16
 """Bytes of a key, public or not, of a signature, and of what sealing adds."""
@@ -35,6 +38,50 @@ def new_identity() -> Any:
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
     return Ed25519PrivateKey.generate()
+
+
+def write_identity(path: Path) -> bytes:
+    """Write a new long-term key for its owner alone (OpenSSH), and return the 32 bytes of its public half.
+
+    Raises
+    ------
+    InvalidParameter
+        There is such a file already, or it cannot be written.
+    """
+    from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
+
+    identity = new_identity()
+    content = identity.private_bytes(Encoding.PEM, PrivateFormat.OpenSSH, NoEncryption())
+    try:
+        handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+    except FileExistsError:
+        raise InvalidParameter(f"{str(path)!r} is there already, and nothing is written over a key") from None
+    except OSError as error:
+        raise InvalidParameter(f"{str(path)!r} cannot be written: {error.strerror}") from error
+    with os.fdopen(handle, "wb") as file:
+        file.write(content)
+    return raw(identity.public_key())
+
+
+def read_identity(path: str | os.PathLike[str]) -> Any:
+    """Return a long-term key from its file.
+
+    Raises
+    ------
+    InvalidParameter
+        It cannot be read, or is another kind of key.
+    """
+    need()
+    from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+    from cryptography.hazmat.primitives.serialization import load_ssh_private_key
+
+    with parsing(f"identity {Path(path).name!r} is none", advice="give the file that `privfcd party keygen` wrote"):
+        key = load_ssh_private_key(content_of(path, f"identity {Path(path).name!r}", 10_000), None)
+    if not isinstance(key, Ed25519PrivateKey):
+        raise InvalidParameter(
+            f"identity {Path(path).name!r} must be an Ed25519 key, which `privfcd party keygen` writes beside the node's key"
+        )
+    return key
 
 
 def raw(public: Any) -> bytes:

@@ -8,6 +8,12 @@
     min_parties = 2          # all by default
     log1p = true             # false by default
     bounds = 12.0            # or one a column, or none
+    sum = "secure"           # "per-party" by default
+    colluders = 1            # of secure sums; the default
+    dropouts = 0             # of secure sums; the default
+
+    [identities]             # of secure sums: each party's long-term public key
+    hospital-1 = "ed25519:93c2..."
 
     [budget]                 # of each party; without it the study has no privacy
     epsilon = 5.0
@@ -24,16 +30,19 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import re
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
 from privfcd import checks
+from privfcd.algorithms.secure.terms import SumTerms
 from privfcd.errors import InvalidParameter
 from privfcd.reading import content_of, toml_of
 
 SCHEMA = 1
+ED25519 = "ed25519:"
 MOST_BYTES = 2**20
 
 
@@ -61,6 +70,12 @@ class Study:
         Whether log(1 + x) of every value is taken first.
     parameters : mapping
         The method's.
+    sum : str
+        `"per-party"` noise, or one noise by `"secure"` sums.
+    colluders, dropouts : int
+        Of secure sums, see `SumTerms`.
+    identities : mapping of str to str
+        Of secure sums: for each party "ed25519:" and its long-term public key in hexadecimal digits.
     """
 
     name: str
@@ -73,6 +88,25 @@ class Study:
     bounds: tuple[float, ...] | None = None
     log1p: bool = False
     parameters: Mapping[str, Any] = field(default_factory=dict)
+    sum: str = "per-party"
+    colluders: int = 1
+    dropouts: int = 0
+    identities: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def secure(self) -> bool:
+        """Whether only sums are seen."""
+        return self.sum == "secure"
+
+    @property
+    def least(self) -> int:
+        """With fewer parties the study does not begin, or go on."""
+        return max(self.min_parties, len(self.parties) - self.dropouts) if self.secure else self.min_parties
+
+    @property
+    def public_keys(self) -> dict[str, bytes]:
+        """Each party's long-term public key."""
+        return {name: bytes.fromhex(text.removeprefix(ED25519)) for name, text in self.identities.items()}
 
     @property
     def private(self) -> bool:
@@ -82,21 +116,30 @@ class Study:
     @property
     def digest(self) -> str:
         """What stands for this study and no other."""
-        document = {"schema": SCHEMA, **asdict(self), "parameters": dict(self.parameters)}
+        document = {"schema": SCHEMA, **self._said(), "parameters": dict(self.parameters)}
         return hashlib.sha256(json.dumps(document, sort_keys=True).encode()).hexdigest()
 
     @property
     def keys(self) -> dict[str, str]:
         """A digest of what each key of the file says, so that two sides can tell in which their files differ."""
-        said: dict[str, Any] = {"schema": SCHEMA, **asdict(self)}
+        said: dict[str, Any] = {"schema": SCHEMA, **self._said()}
         for name in ("epsilon", "delta"):
             said[f"budget.{name}"] = said.pop(name)
-        said |= {f"parameters.{name}": value for name, value in said.pop("parameters").items()}
+        for table in ("parameters", "identities"):
+            said |= {f"{table}.{name}": value for name, value in said.pop(table, {}).items()}
         return {
             name: hashlib.sha256(json.dumps([name, value], sort_keys=True).encode()).hexdigest()[:16]
             for name, value in said.items()
             if ":" not in name and "," not in name
         }
+
+    def _said(self) -> dict[str, Any]:
+        """Return what the file says; what belongs to secure sums only where there are any."""
+        said = asdict(self)
+        if not self.secure:
+            for name in ("sum", "colluders", "dropouts", "identities"):
+                del said[name]
+        return said
 
 
 def read_study(path: str | os.PathLike[str]) -> Study:
@@ -115,6 +158,7 @@ def read_study(path: str | os.PathLike[str]) -> Study:
 def study_from(document: Mapping[str, Any]) -> Study:
     """Return the study that a TOML document describes; see `read_study`."""
     known = {"schema", "name", "method", "parties", "columns", "min_parties", "bounds", "log1p", "budget", "parameters"}
+    known |= {"sum", "colluders", "dropouts", "identities"}
     unknown = sorted(set(document) - known)
     if unknown:
         raise InvalidParameter(f"a study must have no other keys than {sorted(known)}, got {unknown}")
@@ -131,6 +175,7 @@ def study_from(document: Mapping[str, Any]) -> Study:
     if not isinstance(log1p, bool):
         raise checks.refuse("log1p", log1p, "true or false")
     epsilon, delta = _budget(document.get("budget"))
+    sums = _sums(document, parties, private=epsilon is not None)
     return Study(
         name=document["name"],
         method=document["method"],
@@ -142,7 +187,40 @@ def study_from(document: Mapping[str, Any]) -> Study:
         bounds=_bounds(document.get("bounds"), columns),
         log1p=log1p,
         parameters=_plain("parameters", document.get("parameters", {})),
+        **sums,
     )
+
+
+def _sums(document: Mapping[str, Any], parties: tuple[str, ...], *, private: bool) -> dict[str, Any]:
+    """Return what the document says of sums, checked."""
+    together = document.get("sum", "per-party")
+    if together not in ("per-party", "secure"):
+        raise checks.refuse("sum", together, "'per-party' or 'secure': between machines no place sees all tables")
+    given = [name for name in ("colluders", "dropouts", "identities") if name in document]
+    if together == "per-party":
+        if given:
+            raise InvalidParameter(f"{', '.join(given)} must be left out without sum = 'secure'")
+        return {}
+    if not private:
+        raise InvalidParameter("sum must be 'per-party' in a study without a budget: a secure sum has noise")
+    terms = SumTerms(len(parties), document.get("colluders", 1), document.get("dropouts", 0))
+    identities = document.get("identities")
+    accepted = (
+        f"a table with {ED25519!r} and 64 hexadecimal digits for each party, as `privfcd party keygen` prints them"
+    )
+    if not isinstance(identities, dict) or set(identities) != set(parties):
+        raise checks.refuse("identities", identities, accepted)
+    for name, text in identities.items():
+        if not isinstance(text, str) or not re.fullmatch(ED25519 + "[0-9a-f]{64}", text):
+            raise checks.refuse(f"identities.{name}", text, accepted)
+    if len(set(identities.values())) < len(parties):
+        raise checks.refuse("identities", identities, "a different key for each party")
+    return {
+        "sum": together,
+        "colluders": terms.colluders,
+        "dropouts": terms.dropouts,
+        "identities": {name: identities[name] for name in parties},
+    }
 
 
 def _names(key: str, document: Mapping[str, Any]) -> tuple[str, ...]:

@@ -33,6 +33,7 @@ COMMANDS = {
     "attack": "privfcd.cli.attack:attack",
     "party": "privfcd.cli.party:party",
     "coordinator": "privfcd.cli.coordinator:coordinator",
+    "dpia": "privfcd.cli.dpia:dpia",
 }
 
 SECTIONS = (
@@ -40,7 +41,6 @@ SECTIONS = (
         "What noise?",
         (
             ("noise", "The noise for a target (epsilon, delta)"),
-            ("compare regimes", "What each way of accounting asks for"),
         ),
     ),
     (
@@ -51,7 +51,7 @@ SECTIONS = (
             ("learn", "Learn a graph from several parties' tables"),
             ("moments", "Pay once for second moments, learn from them often"),
             ("ledger", "Budgets that last: make, look at, verify, export"),
-            ("compare graphs", "Two graphs: SHD, F1, skeleton, CPDAG"),
+            ("compare", "Two graphs (SHD, F1), or ways of accounting"),
         ),
     ),
     (
@@ -66,6 +66,7 @@ SECTIONS = (
         (
             ("party", "Look at what a study asks and costs, then take part"),
             ("coordinator", "Run a study with parties on other machines"),
+            ("dpia", "Draft a data protection impact assessment"),
         ),
     ),
 )

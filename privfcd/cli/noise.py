@@ -42,15 +42,14 @@ def noise(
     """Compute the noise for a target (epsilon, delta).
 
     Prints, for each accountant, the one scale that all releases may share: the standard deviation of Gaussian noise, b
-    of Laplace noise, b of the Gumbel noise in a selection with P ∝ exp(score/b).
+    of Laplace noise, b of the Gumbel noise in a selection with P ∝ exp(score/b). --plot draws delta at every epsilon and the
+    most that an attacker can reach.
 
     \b
     Examples:
       privfcd noise --epsilon 1 --delta 1e-6 --gaussians 1
       privfcd noise --epsilon 5 --delta 4e-8 --selections 2000 --gaussians 2000
       privfcd noise --epsilon 1 --delta 1e-6 --gaussians 10 --plot curves.svg
-
-    With --plot: delta at every epsilon, and the most that an attacker can reach, for the default accountant's noise.
     """
     check_files(plot)
     from privfcd.accounting.calibration import calibrate

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from difflib import get_close_matches
 from importlib import import_module
 from typing import Any, TypeVar
 
 import click
 
-from privfcd.cli.flags import CONFIGURED, in_shell_words
+from privfcd.cli.flags import CONFIGURED, flag_of, in_shell_words
 from privfcd.cli.interrupts import CHARGING, NOTHING_YET, Interrupted, was_interrupted
 from privfcd.errors import InvalidParameter
 
@@ -26,6 +27,29 @@ class Option(click.Option):
     def __init__(self, *arguments: Any, section: str = "Options", **more: Any) -> None:
         super().__init__(*arguments, **more)
         self.section = section
+
+    def add_to_parser(self, parser: Any, ctx: click.Context) -> None:
+        """Add the option to click's parser; a second value is added to a list, and refused of what has one value."""
+        super().add_to_parser(parser, ctx)
+        if self.multiple or self.count:
+            return
+        known = {**parser._long_opt, **parser._short_opt}
+        for each in {id(known[name]): known[name] for name in (*self.opts, *self.secondary_opts)}.values():
+            each.process = self._once(each.process)
+
+    def _once(self, process: Callable[[Any, Any], None]) -> Callable[[Any, Any], None]:
+        def processed(value: Any, state: Any) -> None:
+            before = state.opts.get(self.name)
+            process(value, state)
+            if before is None or before == state.opts[self.name]:
+                return
+            if not self.is_flag and hasattr(self.type, "joined"):
+                state.opts[self.name] = self.type.joined(before, state.opts[self.name])
+                return
+            flags = " and ".join([flag_of(self), *self.secondary_opts])
+            raise click.UsageError(f"give {flags} once, got {before!r} and {state.opts[self.name]!r}")
+
+        return processed
 
     def get_help_extra(self, ctx: click.Context) -> click.types.OptionHelpExtra:
         """Return what the help says in brackets: a default in words has no others of its own; ranges are for refusals."""
@@ -98,6 +122,18 @@ class Group(click.Group):
 
     command_class = Command
     group_class = type
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        """Return the command that is named; of one that is not there say which is meant, probably."""
+        name = args[0]
+        if name.startswith("-") or ctx.resilient_parsing or self.get_command(ctx, name) is not None:
+            return super().resolve_command(ctx, args)
+        known = self.list_commands(ctx)
+        close = get_close_matches(name.lower(), known, 1, 0.6)
+        hint = f"Did you mean {close[0]!r}?" if close else f"Commands are {', '.join(known)}."
+        raise click.UsageError(f"No such command {name!r}. {hint}", ctx)
 
 
 class LazyGroup(Group):

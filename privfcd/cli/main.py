@@ -26,6 +26,7 @@ COMMANDS = {
     "compare": "privfcd.cli.compare:compare",
     "demo": "privfcd.cli.demo:demo",
     "init": "privfcd.cli.init:init",
+    "schema": "privfcd.cli.schema:schema",
     "learn": "privfcd.cli.learn:learn",
     "moments": "privfcd.cli.moments:moments",
     "ledger": "privfcd.cli.ledger:ledger",
@@ -38,16 +39,12 @@ COMMANDS = {
 
 SECTIONS = (
     (
-        "What noise?",
-        (
-            ("noise", "The noise for a target (epsilon, delta)"),
-        ),
-    ),
-    (
         "A graph within a budget",
         (
+            ("noise", "The noise for a target (epsilon, delta)"),
             ("demo", "Learn a known graph from bundled data of three parties"),
             ("init", "Write a commented study.toml for --config"),
+            ("schema", "Say what the columns are: draft, check, diff"),
             ("learn", "Learn a graph from several parties' tables"),
             ("moments", "Pay once for second moments, learn from them often"),
             ("ledger", "Budgets that last: make, look at, verify, export"),

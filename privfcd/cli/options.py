@@ -34,15 +34,23 @@ def all_of(function: Function, *options: Callable[[Function], Function]) -> Func
     return function
 
 
+def _added(context: click.Context, parameter: click.Parameter, value: tuple[str, ...] | None) -> tuple[str, ...] | None:
+    """Add what a file lists to what the command line does."""
+    listed = (context.default_map or {}).get(parameter.name or "")
+    if value is None or listed is None:
+        return value
+    return tuple(dict.fromkeys([*Names().convert(listed, parameter, context), *value]))
+
+
 def table_options(function: Function) -> Function:
     """Add tables, and whose budget pays for reading them."""
     return all_of(
         function,
         click.argument("files", cls=Argument, nargs=-1, required=True, type=click.Path()),
         option("--columns", type=Names(), default=None, metavar="NAME,...", section=BASIC,
-               help="Take these columns only, of all files: other cells are not looked at. Public."),
-        option("--drop", type=Names(), default=None, metavar="NAME,...", section=BASIC,
-               help="Leave these columns out, of all files, such as an id or a date. Public."),
+               help="Take these columns only, of all files: other cells are not looked at. Repeatable. Public."),
+        option("--drop", type=Names(), default=None, metavar="NAME,...", section=BASIC, callback=_added,
+               help="Leave these columns out, of all files, such as an id or a date. Repeatable; adds to --config. Public."),
         option("--schema", type=click.Path(dir_okay=False), default=None, metavar="FILE", section=BASIC,
                help="What the columns are: kinds, ranges, levels, gaps (privfcd schema draft). Public."),
         option("--log1p", is_flag=True, section=BASIC,

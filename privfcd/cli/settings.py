@@ -41,6 +41,8 @@ class Bounds(click.ParamType):  # type: ignore[type-arg]
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float | dict[str, float]:
         """Return the number, or one for each column."""
+        if isinstance(value, _Several):
+            return self._together([self.convert(each, param, ctx) for each in value], param, ctx)
         if isinstance(value, dict):
             return {column: float(number) for column, number in value.items()}
         try:
@@ -65,6 +67,25 @@ class Bounds(click.ParamType):  # type: ignore[type-arg]
         return found
 
 
+    def joined(self, before: Any, value: Any) -> _Several:
+        """Return two values of one option, to be converted together."""
+        return _Several([*(before if isinstance(before, _Several) else [before]), value])
+
+    def _together(self, parts: list[Any], param: click.Parameter | None, ctx: click.Context | None) -> dict[str, float]:
+        found: dict[str, float] = {}
+        for part in parts:
+            if not isinstance(part, dict):
+                self.fail(f"{part!r} is for all columns: give one number, or column=number for each", param, ctx)
+            for column, number in part.items():
+                if found.setdefault(column, number) != number:
+                    self.fail(f"{column!r} has two: {found[column]!r} and {number!r}", param, ctx)
+        return found
+
+
+class _Several(list[Any]):
+    """The values of an option that was given several times and adds up."""
+
+
 class Names(click.ParamType):  # type: ignore[type-arg]
     """Names separated by commas, or a list of texts as in TOML."""
 
@@ -72,6 +93,9 @@ class Names(click.ParamType):  # type: ignore[type-arg]
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> tuple[str, ...]:
         """Return the names, all different, none blank."""
+        if isinstance(value, _Several):
+            parts = [name for each in value for name in self.convert(each, param, ctx)]
+            return tuple(dict.fromkeys(parts))
         listed = from_text(value) if isinstance(value, str) and value.startswith("[") else value
         given = listed if isinstance(listed, list | tuple) else str(value).split(",")
         names = tuple(each.strip() if isinstance(each, str) else "" for each in given)
@@ -81,6 +105,10 @@ class Names(click.ParamType):  # type: ignore[type-arg]
         if twice is not None:
             self.fail(f"{value!r} has {twice!r} twice", param, ctx)
         return names
+
+    def joined(self, before: Any, value: Any) -> _Several:
+        """Return two values of one option, to be converted together."""
+        return _Several([*(before if isinstance(before, _Several) else [before]), value])
 
 
 def names_words(names: Sequence[str]) -> str:

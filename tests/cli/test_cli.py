@@ -172,7 +172,8 @@ def test_noise_prints_the_scale_for_a_target(run: Run) -> None:
     assert 0.01 < caught < 0.2
     for extra in (["--delta", "0"], ["--delta", "1"], ["--epsilon", "nan"], ["--selections", "-1"],
                   ["--accountant", "wrong"], ["--sensitivity", "0"]):  # fmt: skip
-        code, out, err = run(*words, *extra, "--json")
+        given = dict(zip(words[1::2], words[2::2], strict=True)) | dict([extra])
+        code, out, err = run("noise", *(word for pair in given.items() for word in pair), "--json")
         assert code == 2 and json.loads(out)["error"] == "InvalidParameter" and err == "", extra
 
 

@@ -144,7 +144,7 @@ def test_help_imports_no_command(tmp_path: Path) -> None:
     )
     environment = {**os.environ, "PYTHONPATH": str(Path(privfcd.__file__).parents[1])}
     done = subprocess.run([sys.executable, "-c", code], cwd=tmp_path, env=environment, capture_output=True, text=True)
-    assert done.returncode == 0 and "What noise?" in done.stdout, done.stderr
+    assert done.returncode == 0 and "Catch it lying" in done.stdout, done.stderr
 
 
 def test_completion_knows_commands_and_options() -> None:

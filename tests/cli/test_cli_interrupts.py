@@ -147,9 +147,9 @@ def test_an_interrupted_release_says_what_it_spent(
 
 
 def test_an_interruption_before_any_charge_says_so(run: Run, files: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
-    import privfcd.data.private
+    import privfcd.data.tables
 
-    monkeypatch.setattr(privfcd.data.private, "read_table", interrupted)
+    monkeypatch.setattr(privfcd.data.tables, "read_table", interrupted)
     code, out, err = run("learn", *files, *FIXED)
     assert code == 130 and out == "" and err.strip() == "interrupted; nothing was charged yet"
     code, out, _ = run("learn", *files, *FIXED, "--json")

@@ -366,7 +366,7 @@ class PrivateTable:
     ) -> int:
         """Charge one selection among the query's scores, and return the index of the selected one."""
         if not isinstance(mechanism, GumbelMax):
-            raise checks.refuse("mechanism", mechanism, "a privfcd.GumbelMax")
+            raise checks.refuse("mechanism", mechanism, "a privfcd.mechanisms.GumbelMax")
         return self.release(query, mechanism, label=label, reservation=reservation)
 
     def session(self, query: SessionQuery[SessionT], reservation: Reservation) -> SessionT:

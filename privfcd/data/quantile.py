@@ -139,7 +139,7 @@ def quantiles(
     >>> import numpy as np
     >>> import privfcd as pf
     >>> table = pf.PrivateTable(np.arange(1000.0)[:, None], ["days"], budget=pf.Budget(epsilon=1.0))
-    >>> median, = pf.quantiles(table, "days", [0.5], epsilon=1.0, grid=np.arange(0, 1000, 10))
+    >>> median, = pf.data.quantiles(table, "days", [0.5], epsilon=1.0, grid=np.arange(0, 1000, 10))
     >>> bool(400 < median < 600)
     True
     """

@@ -311,7 +311,7 @@ def _spend(table: pf.PrivateTable, answers: Any) -> None:
     try:
         table.ledger.charge(gaussian_event(1.0, 50.0), "in a fork")
         answers.put("paid")
-    except pf.CopiedBudget:
+    except pf.errors.CopiedBudget:
         answers.put("refused")
 
 

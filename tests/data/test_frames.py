@@ -139,7 +139,7 @@ def test_private_tables_and_learners_take_either() -> None:
 
 @pytest.mark.parametrize("epsilon", [None, 20.0])
 def test_discrete_tables_take_either(epsilon: float | None) -> None:
-    network = pf.load_network("child")
+    network = pf.datasets.load_network("child")
     names, levels = list(network.columns[:6]), network.levels[:6]
     parts = [network.sample(400, seed)[:, :6].astype(np.int64) for seed in (1, 2)]
     found = []

@@ -63,11 +63,11 @@ def in_child(act: Callable[[], object], fork: Callable[[], int] = os.fork) -> st
     return said
 
 
-def reserved(ledger: Ledger) -> pf.Reservation:
+def reserved(ledger: Ledger) -> pf.ledger.Reservation:
     return ledger.reserve([PlanPart("step", STEP, 10)])
 
 
-SPENDS: dict[str, Callable[[Ledger, pf.Reservation], object]] = {
+SPENDS: dict[str, Callable[[Ledger, pf.ledger.Reservation], object]] = {
     "charge": lambda ledger, run: ledger.charge(STEP),
     "reserve": lambda ledger, run: reserved(ledger),
     "answer": lambda ledger, run: ledger.answer_once("q", STEP, lambda: b""),

@@ -262,7 +262,7 @@ def test_ledger_heads_are_on_the_page(tmp_path: Path, tables: Any) -> None:
     parts = [np.random.default_rng(k).normal(size=(300, 3)) for k in range(2)]
     given = []
     for index, part in enumerate(parts):
-        journal = pf.SqliteJournal(tmp_path / f"{index}.sqlite", create=True)
+        journal = pf.ledger.SqliteJournal(tmp_path / f"{index}.sqlite", create=True)
         ledger = pf.Ledger(pf.Budget(epsilon=20, delta=1e-5), name=f"site-{index}", journal=journal)
         given.append(pf.PrivateTable(part, ["a", "b", "c"], ledger=ledger, bounds=4.0, noise=pf.SimulatedNoise(1)))
     model = pf.FedSparseBNSL(rounds=2, updates=2, epsilon=5, delta=1e-6).fit(given)

@@ -36,7 +36,7 @@ from privfcd.reports.html.settings_used import parameters
 from privfcd.reports.html.wording import counted, duration, number, percent, printable, rounded_down, size, value_text
 
 BOTH = pf.Budget(epsilon=2, delta=1e-6)
-GAUSSIAN, SELECTION = GaussianDpEvent(20.0), pf.BoundedRangeDpEvent(0.05)
+GAUSSIAN, SELECTION = GaussianDpEvent(20.0), pf.accounting.BoundedRangeDpEvent(0.05)
 
 
 def reported(
@@ -53,9 +53,9 @@ positive = st.floats(1e-3, 1e6)
 simple = st.one_of(
     positive.map(GaussianDpEvent),
     positive.map(LaplaceDpEvent),
-    positive.map(pf.BoundedRangeDpEvent),
+    positive.map(pf.accounting.BoundedRangeDpEvent),
     positive.map(ZCDpEvent),
-    st.builds(pf.EpsilonDeltaDpEvent, positive, st.floats(0, 0.5)),
+    st.builds(pf.accounting.EpsilonDeltaDpEvent, positive, st.floats(0, 0.5)),
     st.just(NonPrivateDpEvent()),
     st.just(GaussianDpEvent(math.inf)),
 )
@@ -119,7 +119,8 @@ def test_a_pure_budget_is_shown_in_epsilon_at_whatever_delta_the_run_is_reported
 
 
 def test_no_shares_are_drawn_where_costs_do_not_add_up() -> None:
-    made = reported(BOTH, PlanPart("given", pf.EpsilonDeltaDpEvent(0.5, 1e-8), 2), PlanPart("update", GAUSSIAN, 3))
+    given = PlanPart("given", pf.accounting.EpsilonDeltaDpEvent(0.5, 1e-8), 2)
+    made = reported(BOTH, given, PlanPart("update", GAUSSIAN, 3))
     costs = run_costs(made)
     assert costs.account == "" and [part.cost for part in costs.parts] == [None, None]
     assert costs.parts[0].mechanism == "(0.5, 1e-08)-DP"
@@ -156,7 +157,7 @@ def test_the_bar_of_a_budget_adds_up_over_runs(epsilons: list[float]) -> None:
     ledger = pf.Ledger(pf.Budget(epsilon=3, delta=1e-5), name="ward")
     for epsilon in epsilons:
         earlier = ledger.spent().get("epsilon", 0.0)
-        made = reported(None, PlanPart("s", pf.EpsilonDeltaDpEvent(epsilon, 0.0), 1), ledger=ledger, of=1e-6)
+        made = reported(None, PlanPart("s", pf.accounting.EpsilonDeltaDpEvent(epsilon, 0.0), 1), ledger=ledger, of=1e-6)
         now = ledger.spent()["epsilon"]
         (bar,) = standings([made])
         assert bar.account == "epsilon" and bar.note == ""

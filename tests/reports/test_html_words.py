@@ -22,7 +22,7 @@ def test_what_stability_counts_is_said_as_it_is(sparse: Any, tables: Any) -> Non
     assert "nothing was run again" in text and "if the edge is chosen at all" in text and "Found again" not in text
     assert "in how many of the run's last rounds it is there" in text and "rerun" not in text
     model = quiet(lambda: pf.EqualVarianceSearch().fit(tables(pf.Budget(epsilon=9, delta=1e-6))))
-    pf.edge_stability(model, draws=7)
+    pf.algorithms.edge_stability(model, draws=7)
     text = check_whole(report_html(model)).text
     assert "the share of 7 reruns with fresh noise" in text and "in nine of ten reruns" in text
     assert "In late rounds" not in text and "chosen at all" not in text
@@ -31,7 +31,7 @@ def test_what_stability_counts_is_said_as_it_is(sparse: Any, tables: Any) -> Non
 def test_shares_of_reruns_promise_nothing_but_of_the_noise(sparse: Any, tables: Any) -> None:
     model = quiet(lambda: pf.EqualVarianceSearch().fit(tables(pf.Budget(epsilon=9, delta=1e-6))))
     assert "about the noise that was paid for" not in check_whole(report_html(model)).text
-    pf.edge_stability(model, draws=7)
+    pf.algorithms.edge_stability(model, draws=7)
     for told in (sparse, model):
         text = check_whole(report_html(told)).text
         assert "Trust an edge" not in text and "about nothing else" in text

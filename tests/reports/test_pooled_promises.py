@@ -86,7 +86,7 @@ def test_a_plan_and_an_estimator_of_its_own_say_it_too(made: Any) -> None:
     assert WORDS in " ".join(str(pf.plan_run(pf.GES(), whole, rehearse=False)).split())
     alarmed(quiet(lambda: pf.GES().fit(whole)))
     with pytest.raises(pf.errors.InvalidParameter, match="exact, and exact ones are not kept"):
-        pf.edge_stability(quiet(lambda: pf.GES().fit(whole)))
+        pf.algorithms.edge_stability(quiet(lambda: pf.GES().fit(whole)))
 
 
 @pytest.mark.parametrize("method", ["ges", "pc", "notears", "equal-variance", "fedacd"])

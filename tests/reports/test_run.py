@@ -54,7 +54,7 @@ def test_text_page_and_json_name_the_versions_that_computed_them() -> None:
     known = run_summary(model, 1.0)["versions"]
     assert list(known) == ["privfcd", "Python", "numpy", "scipy", "dp-accounting", "networkx"]
     assert known["privfcd"] == pf.__version__ and known["numpy"] == np.__version__
-    for text in (privacy_text(model), pf.report_html(model)):
+    for text in (privacy_text(model), pf.reports.report_html(model)):
         assert all(number in text for number in known.values())
 
 

@@ -58,11 +58,12 @@ def test_a_table_is_centred_at_the_middle_of_its_ranges_and_bounded_on_both_side
     assert table.columns == ("age", "sbp", "visits", "smoker")
     assert table.bounds == pytest.approx((36, 70, math.log(31) / 2, 0.5))
     rows = np.column_stack([frame(0)["age"].clip(18, 90), frame(0)["sbp"].clip(80, 220)]) - [54, 150]
-    second = table.release(SecondMoments(math.inf), pf.AnalyticGaussian(0.0)).matrix
+    second = table.release(SecondMoments(math.inf), pf.mechanisms.AnalyticGaussian(0.0)).matrix
     np.testing.assert_allclose(second[:2, :2], rows.T @ rows / len(rows), rtol=1e-6)
     plain = table.declared()
     assert plain.bounds == pytest.approx((90, 220, math.log(31), 1))
-    again = plain.reordered(["smoker", "visits", "sbp", "age"]).release(SecondMoments(math.inf), pf.AnalyticGaussian(0.0))
+    turned = plain.reordered(["smoker", "visits", "sbp", "age"])
+    again = turned.release(SecondMoments(math.inf), pf.mechanisms.AnalyticGaussian(0.0))
     assert again.matrix[3, 3] == pytest.approx(np.mean(np.square(frame(0)["age"].clip(18, 90))), rel=1e-6)
 
 
@@ -77,7 +78,7 @@ def test_one_record_moves_a_covariance_no_further_than_its_noise_covers() -> Non
         rows = base.copy()
         rows[-1] = last
         table = pf.PrivateTable(rows, ["age", "sbp"], schema=schema)
-        found.append(table.release(SecondMoments(norm), pf.AnalyticGaussian(0.0)).matrix)
+        found.append(table.release(SecondMoments(norm), pf.mechanisms.AnalyticGaussian(0.0)).matrix)
     moved = max(np.linalg.norm(one - other) for one in found for other in found)
     assert 0.5 * norm**2 / n < moved <= SecondMoments(norm).sensitivity(n)
 
@@ -145,7 +146,7 @@ def test_what_a_schema_says_is_not_said_twice() -> None:
 def test_a_table_with_gaps_answers_no_query_of_numbers() -> None:
     table = tables(GAPS, epsilon=1)[0]
     with pytest.raises(pf.InvalidParameter, match="gaps"):
-        table.release(SecondMoments(1.0), pf.AnalyticGaussian(1.0))
+        table.release(SecondMoments(1.0), pf.mechanisms.AnalyticGaussian(1.0))
     assert not any(table.ledger.spent().values())
 
 

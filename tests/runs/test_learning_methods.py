@@ -193,7 +193,7 @@ def test_notes_of_moments_weigh_parties_by_their_rows() -> None:
         notes_: list[str]
 
     def moments(square: float, rows: int) -> pf.Moments:
-        return pf.Moments(np.diag([1.0, square]), rows, ("a", "b"), (pf.NoiseTerm(0.1),))
+        return pf.Moments(np.diag([1.0, square]), rows, ("a", "b"), (pf.moments.NoiseTerm(0.1),))
 
     model = Model()
     store_moment_notes(model, [moments(3000.0, 900), moments(1.0, 100)])

@@ -101,7 +101,7 @@ def test_a_plan_is_what_the_run_then_reports(
 OPTIONS = [
     ("fed-sparse", {**SPARSE, "release": "preconditioned"}, {}),
     ("fed-sparse", {**SPARSE, "release": "auto"}, {}),
-    ("fed-sparse", {**SPARSE, "center": True, "refit_share": 0.0, "loss": pf.HuberLoss(2.0)}, {"bounds": None}),
+    ("fed-sparse", {**SPARSE, "center": True, "refit_share": 0.0, "loss": pf.algorithms.HuberLoss(2.0)}, {"bounds": None}),
     ("fed-sparse", {**SPARSE, "mechanisms": "mangold-proven", "smoothness": [1.0, 3.0, 1.0]}, {}),
     ("fed-sparse", {**SPARSE, "noise_multiplier": 30.0}, {}),
     ("fed-bnsl", {"rounds": 2, "row_norm": 5.0, "center": True}, {}),

@@ -110,7 +110,7 @@ def checked_loss(loss: object) -> Loss:
         return HuberLoss(checks.moderate("loss.huber", loss["huber"]))
     parts = ("name", "curvature", "bound", "value", "slope")
     if isinstance(loss, type) or not all(hasattr(loss, part) for part in parts):
-        raise checks.refuse("loss", loss, '"squared", {"huber": width}, or a loss such as privfcd.HuberLoss(width)')
+        raise checks.refuse("loss", loss, '"squared", {"huber": width}, or a loss, such as algorithms.HuberLoss(width)')
     checks.moderate("curvature of the loss", getattr(loss, "curvature"))  # noqa: B009
     if not getattr(loss, "bound") > 0:  # noqa: B009
         raise InvalidParameter("bound of the loss must be above 0, inf where slopes are unbounded")

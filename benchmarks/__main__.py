@@ -20,6 +20,7 @@ from benchmarks.paper.personalisation import figure2
 from benchmarks.paper.privacy import figure3, figure4, figure7, figure8
 from benchmarks.paper.sachs import sachs
 from benchmarks.paper.table1 import table1
+from benchmarks.secure import secure
 from benchmarks.stability import stability
 
 
@@ -39,6 +40,7 @@ studies.add_command(hostile)
 studies.add_command(iperi)
 studies.add_command(ledger)
 studies.add_command(moments)
+studies.add_command(secure)
 studies.add_command(stability)
 for command in (table1, figure1, figure2, figure3, figure4, figure5, figure6, figure7, figure8, sachs):
     studies.add_command(command)

@@ -123,7 +123,7 @@ def table_of(context: click.Context) -> str:
 def _read(path: str, own: str, command: click.Command) -> tuple[dict[str, Any], dict[str, str]]:
     """Return the values for a command's parameters, and their keys in the file."""
     document = _document(path)
-    if "schema" in document or "parties" in document:
+    if "format" in document or "schema" in document or "parties" in document:
         raise click.UsageError(
             f"{path} is a study of several machines, for `privfcd coordinator run` and `privfcd party`; "
             "`privfcd init` writes a file for this command"

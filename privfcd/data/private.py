@@ -231,7 +231,8 @@ class PrivateTable:
     def declared(self) -> PrivateTable:
         """Return this table as its schema declares it: codes of levels, numbers that are not centred, NaN in gaps.
 
-        For encodings of levels and gaps (`encoded`); same ledger and noise source.
+        For encodings of levels and gaps (`encoded`), which need no bounds: ranges are the schema's. Same ledger and noise
+        source.
 
         Raises
         ------
@@ -243,8 +244,7 @@ class PrivateTable:
         table = copy.copy(self)
         table._rows, table._encodings = self._as_declared, ()
         table._order = [self.schema.names.index(column) for column in self.columns]
-        limits = [self.schema.columns[column].limits for column in self.columns]
-        table._set_bounds([math.inf if each is None else max(*np.abs(each).tolist(), 1e-24) for each in limits])
+        table.bounds = table.known_bounds = None
         return table
 
     def _set_bounds(self, bounds: Sequence[float]) -> None:

@@ -4,11 +4,8 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
-
-import numpy as np
-from numpy.typing import NDArray
 
 from privfcd import checks
 from privfcd.accounting import epsilon_of, gaussian_event
@@ -18,7 +15,8 @@ from privfcd.algorithms.secure.masks import raw, read_identity
 from privfcd.algorithms.secure.seat import Seat
 from privfcd.algorithms.secure.terms import SumTerms
 from privfcd.data.private import PrivateTable
-from privfcd.data.tables import read_table
+from privfcd.data.schema import Schema
+from privfcd.data.tables import Table, read_table
 from privfcd.errors import InvalidParameter
 from privfcd.ledger.privacy_report import PrivacyReport, rounded_up
 from privfcd.ledger.tools import open_ledger, show
@@ -41,7 +39,7 @@ class Desk:
         Of the study's parties, which this one is.
     ledger : StudyLedger
     method : Method
-    rows : ndarray of shape (n, d)
+    table : Table
         The study's columns, in its order; for a `PrivateTable` on `ledger` only.
     noise : NoiseSource
     """
@@ -50,7 +48,7 @@ class Desk:
     name: str
     ledger: StudyLedger
     method: Method
-    rows: NDArray[np.float64] = field(repr=False)
+    table: Table = field(repr=False)
     noise: NoiseSource
     identity: Any = field(default=None, repr=False)
     most_alone: float | None = None
@@ -66,6 +64,7 @@ class Desk:
         *,
         data_set: str | None = None,
         noise: NoiseSource | None = None,
+        schema: Any = None,
         identity: str | os.PathLike[str] | None = None,
         most_alone: float | None = None,
     ) -> Desk:
@@ -84,6 +83,9 @@ class Desk:
             Whose budget pays; the ledger's only one by default.
         noise : NoiseSource, optional
             Secure by default.
+        schema : Schema, mapping or path, optional
+            This party's own, where it writes its cells otherwise than the study says: units, spellings, gaps. All else must
+            be as the study has it.
         identity : path, optional
             The party's long-term private key, made by `privfcd party keygen`: for a study of secure sums.
         most_alone : float, optional
@@ -97,11 +99,13 @@ class Desk:
         if name not in study.parties:
             raise checks.refuse("name", name, "one of the study's parties: " + ", ".join(study.parties))
         method = Method(study)
-        given = read_table(table, columns=study.columns)
-        rows = log1p_rows(given, name) if study.log1p else given.rows
+        declared = _own_schema(study, schema)
+        given = read_table(table, columns=study.columns) if declared is None else declared.apply(table)
+        if study.log1p:
+            given = replace(given, rows=log1p_rows(given, name))
         own = StudyLedger(open_ledger(ledger, _data_set(ledger, data_set)), study.epsilon, study.delta)
         own_key = _identity(study, name, identity, most_alone)
-        return cls(study, name, own, method, rows, SecureNoise() if noise is None else noise, own_key, most_alone)
+        return cls(study, name, own, method, given, SecureNoise() if noise is None else noise, own_key, most_alone)
 
     def half(self) -> Party:
         """Return the party's half on a table made anew, whose noise streams are those of a table's first run."""
@@ -132,9 +136,10 @@ class Desk:
             "party": self.name,
             "parties": list(study.parties),
             "columns": list(study.columns),
-            "rows (public)": len(self.rows),
+            "rows (public)": len(self.table.rows),
             "bounds (public)": None if study.bounds is None else list(study.bounds),
             "log1p": study.log1p,
+            **({} if self.table.schema is None else {"declared (public)": self.table.schema.lines()}),
             "parameters": dict(study.parameters),
             "epsilon": "inf: no privacy" if study.epsilon is None else study.epsilon,
             "delta": study.delta,
@@ -174,9 +179,8 @@ class Desk:
         return reports[0] if reports else None
 
     def _table(self) -> PrivateTable:
-        return PrivateTable(
-            self.rows, self.study.columns, ledger=self.ledger, bounds=self.study.bounds, noise=self.noise
-        )
+        bounds = self.study.bounds if self.table.schema is None else None  # a schema has its own
+        return PrivateTable(self.table, ledger=self.ledger, bounds=bounds, noise=self.noise)
 
     def party(self, *, attempt: int = 1, log: Callable[[str], None] = lambda line: None) -> DurableParty:
         """Return the half that answers requests."""
@@ -215,6 +219,20 @@ def _identity(study: Study, name: str, path: str | os.PathLike[str] | None, most
             "have the study file changed on all sides"
         )
     return key
+
+
+def _own_schema(study: Study, given: Any) -> Schema | None:
+    """Return the schema by which a party's table is read: its own, which must agree with the study's, or the study's."""
+    agreed = study.declared
+    if given is None:
+        return agreed
+    if agreed is None:
+        raise InvalidParameter("schema must be left out: the study declares no columns, only their names")
+    own = Schema.of(given).only(study.columns)
+    if own.digest != agreed.digest:
+        lines = [line for line in agreed.differences(own) if "may differ" not in line]
+        raise InvalidParameter(f"schema must agree with the study's; study | party: {'; '.join(lines[:10])}")
+    return own
 
 
 def _data_set(ledger: str | os.PathLike[str], wanted: str | None) -> str:

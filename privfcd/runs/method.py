@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from privfcd import checks
 from privfcd.algorithms import opening
+from privfcd.algorithms.declared import refuse_untaken
 from privfcd.algorithms.learner import Learner, OnRound
 from privfcd.algorithms.opening import Facts, PartyFacts
 from privfcd.algorithms.protocol import Empty, Federation, Message, Party
@@ -20,6 +21,7 @@ from privfcd.algorithms.release.secure import SecureFederation
 from privfcd.algorithms.secure.seat import Seat
 from privfcd.data.private import PrivateTable
 from privfcd.errors import InvalidParameter, PartyFailed
+from privfcd.runs.learning import add_levels
 from privfcd.runs.wire.codec import Codec, module_messages
 from privfcd.runs.wire.study_file import Study
 
@@ -51,7 +53,12 @@ def study_learner(study: Study) -> Learner:
         if "sum" not in kind().get_params():
             raise InvalidParameter(f"sum must be 'per-party' for method {study.method!r}, which does not learn from one sum")
         sums = {"sum": study.sum, "colluders": study.colluders, "dropouts": study.dropouts}
-    learner = kind(**study.parameters, **sums, epsilon=study.epsilon, delta=study.delta)
+    parameters, declared = dict(study.parameters), study.declared
+    if declared is not None:
+        add_levels(study.method, declared, parameters)
+    learner = kind(**parameters, **sums, epsilon=study.epsilon, delta=study.delta)
+    if declared is not None:
+        refuse_untaken(declared, learner.takes, study.method)
     if study.private and getattr(learner, "release", "") == "exact":
         raise checks.refuse("parameters.release", "exact", "another one in a study with a budget")
     learner.check()
@@ -74,6 +81,8 @@ class Method:
         The messages that charge.
     ending : tuple of type
         The message that ends the run.
+    bounds : tuple of float or None
+        What parties declare as bounds: the study's, but for columns that are seen as declared levels.
 
     Raises
     ------
@@ -85,6 +94,8 @@ class Method:
         self._study = study
         self._learner = study_learner(study)
         kind = type(self._learner)
+        coded = study.schema is not None and "levels" in self._learner.takes
+        self.bounds = None if coded else study.bounds
         every = [1] if study.secure else range(study.min_parties, len(study.parties) + 1)
         opening_message = self._learner.opening(study.columns)
         self._agreed: dict[type, list[Message]] = {type(opening_message): [opening_message]}
@@ -109,7 +120,7 @@ class Method:
         """Return what the study file says of so many parties."""
         study = self._study
         epsilon = math.inf if study.epsilon is None else study.epsilon
-        party = PartyFacts(1, epsilon, True, study.bounds, ())
+        party = PartyFacts(1, epsilon, True, self.bounds, ())
         return Facts(self._learner.opening(study.columns).columns, (party,) * parties)
 
     def party(self, table: PrivateTable, index: int, seat: Seat | None = None) -> Party:
@@ -127,20 +138,20 @@ class Method:
         return self._learner
 
 
-def check_answer(study: Study, question: object, answer: object) -> None:
-    """Raise PartyFailed for an answer that cannot be: of no rows, of other bounds than the study's, or far beyond its noise.
+def check_answer(study: Study, bounds: tuple[float, ...] | None, question: object, answer: object) -> None:
+    """Raise PartyFailed for an answer that cannot be: of no rows, of other bounds than these, or far beyond its noise.
 
     Shapes and kinds are checked where answers are used.
     """
     rows = getattr(answer, "n_rows", 1)
     if not 1 <= rows <= MOST_ROWS:
         raise PartyFailed(f"it says that it has {rows} rows")
-    if isinstance(answer, PartyFacts) and (math.isinf(answer.epsilon) == study.private or answer.bounds != study.bounds):
+    if isinstance(answer, PartyFacts) and (math.isinf(answer.epsilon) == study.private or answer.bounds != bounds):
         raise PartyFailed("it declares another budget or other bounds than the study's")
     if isinstance(answer, release_messages.Quote):
         if not answer.mu > 0 or answer.private != study.private:
             raise PartyFailed(f"it quotes a budget of mu = {answer.mu}, which the study does not allow")
-        if answer.bounds != study.bounds:
+        if answer.bounds != bounds:
             raise PartyFailed("it declares other bounds than the study's")
     if not study.private:
         return

@@ -96,6 +96,7 @@ def run_study(
     """
     began = time.perf_counter()
     method = Method(study)
+    bounds = method.bounds
     missing = dict(absent or {})
     with contextlib.closing(Checkpoint(checkpoint, study.digest)) as kept:
         if kept.begun:
@@ -113,7 +114,7 @@ def run_study(
                 least=study.least,
                 timeout=timeout,
                 tries=tries,
-                check=lambda question, answer: check_answer(study, question, answer),
+                check=lambda question, answer: check_answer(study, bounds, question, answer),
             )
             try:
                 model = method.run(federation, on_round)

@@ -1,6 +1,6 @@
 """One study = one TOML file: what all parties and the coordinator agree on before anything is asked.
 
-    schema = 1
+    format = 2
     name = "sachs"
     method = "equal-variance"
     parties = ["hospital-1", "hospital-2", "hospital-3"]
@@ -14,6 +14,11 @@
 
     [identities]             # of secure sums: each party's long-term public key
     hospital-1 = "ed25519:93c2..."
+
+Columns may be declared instead, as a schema's file has them (`privfcd.Schema`); then bounds and log1p are left out:
+
+    [columns.age]
+    range = [18, 90]
 
     [budget]                 # of each party; without it the study has no privacy
     epsilon = 5.0
@@ -29,19 +34,25 @@ from __future__ import annotations
 
 import hashlib
 import json
+import math
 import os
 import re
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from privfcd import checks
 from privfcd.algorithms.secure.terms import SumTerms
 from privfcd.errors import InvalidParameter
 from privfcd.reading import content_of, toml_of
 
-SCHEMA = 1
+if TYPE_CHECKING:
+    from privfcd.data.schema import Schema
+
+FORMAT = 2
+"""The version of study files; files of before say `schema = 1`, and mean the same."""
+
 ED25519 = "ed25519:"
 MOST_BYTES = 2**20
 
@@ -65,11 +76,13 @@ class Study:
     min_parties : int
         With fewer the study does not begin.
     bounds : tuple of float or None
-        Public bounds on |x_j|, one a column.
+        Public bounds on |x_j|, one a column; of a schema's numbers less the middles of their ranges.
     log1p : bool
         Whether log(1 + x) of every value is taken first.
     parameters : mapping
         The method's.
+    schema : mapping or None
+        What is declared of the columns, see `privfcd.Schema.to_dict`.
     sum : str
         `"per-party"` noise, or one noise by `"secure"` sums.
     colluders, dropouts : int
@@ -92,6 +105,14 @@ class Study:
     colluders: int = 1
     dropouts: int = 0
     identities: Mapping[str, str] = field(default_factory=dict)
+    schema: Mapping[str, Any] | None = None
+
+    @property
+    def declared(self) -> Schema | None:
+        """The schema; None where there is none."""
+        from privfcd.data.schema import Schema
+
+        return None if self.schema is None else Schema.from_dict(self.schema)
 
     @property
     def secure(self) -> bool:
@@ -116,13 +137,18 @@ class Study:
     @property
     def digest(self) -> str:
         """What stands for this study and no other."""
-        document = {"schema": SCHEMA, **self._said(), "parameters": dict(self.parameters)}
+        document = {"format": FORMAT, **self._said(), "parameters": dict(self.parameters)}
         return hashlib.sha256(json.dumps(document, sort_keys=True).encode()).hexdigest()
 
     @property
     def keys(self) -> dict[str, str]:
         """A digest of what each key of the file says, so that two sides can tell in which their files differ."""
-        said: dict[str, Any] = {"schema": SCHEMA, **self._said()}
+        said: dict[str, Any] = {"format": FORMAT, **self._said()}
+        if said.pop("schema", None) is not None:
+            assert self.schema is not None
+            said.pop("columns")
+            said |= {f"columns.{name}": column for name, column in self.schema["columns"].items()}
+            said |= {name: self.schema.get(name) for name in ("relations", "knowledge")}
         for name in ("epsilon", "delta"):
             said[f"budget.{name}"] = said.pop(name)
         for table in ("parameters", "identities"):
@@ -157,14 +183,19 @@ def read_study(path: str | os.PathLike[str]) -> Study:
 
 def study_from(document: Mapping[str, Any]) -> Study:
     """Return the study that a TOML document describes; see `read_study`."""
-    known = {"schema", "name", "method", "parties", "columns", "min_parties", "bounds", "log1p", "budget", "parameters"}
+    known = {"format", "schema", "name", "method", "parties", "columns", "min_parties", "bounds", "log1p", "budget"}
+    known |= {"parameters", "relations", "knowledge"}
     known |= {"sum", "colluders", "dropouts", "identities"}
     unknown = sorted(set(document) - known)
     if unknown:
         raise InvalidParameter(f"a study must have no other keys than {sorted(known)}, got {unknown}")
-    if document.get("schema") != SCHEMA:
-        raise checks.refuse("schema", document.get("schema"), f"{SCHEMA}, the version of study files known here")
-    parties, columns = _names("parties", document), _names("columns", document)
+    if "schema" in document and ("format" in document or document["schema"] != 1):
+        accepted = f"left out: format = {FORMAT} is the version of study files known here"
+        raise checks.refuse("schema", document["schema"], accepted)
+    if "schema" not in document and document.get("format") != FORMAT:
+        raise checks.refuse("format", document.get("format"), f"{FORMAT}, the version of study files known here")
+    parties, schema = _names("parties", document), _schema(document)
+    columns = _names("columns", document if schema is None else {"columns": list(schema.names)})
     for name in ("name", "method"):
         if not isinstance(document.get(name), str) or not document[name]:
             raise checks.refuse(name, document.get(name), "a non-empty text")
@@ -184,11 +215,34 @@ def study_from(document: Mapping[str, Any]) -> Study:
         epsilon=epsilon,
         delta=delta,
         min_parties=least,
-        bounds=_bounds(document.get("bounds"), columns),
+        bounds=_bounds(document.get("bounds"), columns) if schema is None else _bounds_of(schema),
         log1p=log1p,
         parameters=_plain("parameters", document.get("parameters", {})),
+        schema=None if schema is None else schema.to_dict(),
         **sums,
     )
+
+
+def _schema(document: Mapping[str, Any]) -> Schema | None:
+    """Return what is declared of the columns; None where they are a list of names."""
+    if not isinstance(document.get("columns"), Mapping):
+        for name in ("relations", "knowledge"):
+            if name in document:
+                raise checks.refuse(
+                    name, document[name], "left out where columns are a list of names, not [columns.NAME]"
+                )
+        return None
+    for name in ("bounds", "log1p"):
+        if name in document:
+            accepted = "left out where columns are declared: [columns.NAME] has range and map"
+            raise checks.refuse(name, document[name], accepted)
+    from privfcd.data.schema import Schema
+
+    return Schema.from_dict({key: document[key] for key in ("columns", "relations", "knowledge") if key in document})
+
+
+def _bounds_of(schema: Schema) -> tuple[float, ...] | None:
+    return schema.half_widths if all(map(math.isfinite, schema.half_widths)) else None
 
 
 def _sums(document: Mapping[str, Any], parties: tuple[str, ...], *, private: bool) -> dict[str, Any]:

@@ -80,6 +80,7 @@ def finish(
 
     The run is paid for: an interruption ends the draws of stability, and waits for the rest.
     """
+    from privfcd.algorithms.secure.terms import secure_would
     from privfcd.reports import run_summary
 
     with held() as stopped:
@@ -100,6 +101,9 @@ def finish(
             for text in summary["privacy"]["missing"]:
                 say(text)
             print_privacy(model.privacy_report_ or ())
+            would = secure_would(model, model.privacy_report_ or ())
+            if would:
+                say(would)
             if written:
                 say("Written: " + ", ".join(str(Path(path)) for path in written))
             more = f", and {drawing:.1f} seconds for the stability" if drawing >= 0.05 else ""

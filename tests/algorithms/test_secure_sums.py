@@ -26,6 +26,7 @@ from privfcd.algorithms.secure.seat import seats_for
 from privfcd.datasets.simulate import linear_gaussian
 from privfcd.errors import InvalidParameter, PartyFailed
 from privfcd.mechanisms import SecureNoise, SimulatedNoise
+from privfcd.reports import report_html
 
 USUAL = pf.Budget(epsilon=5, delta=1e-6)
 ROWS = (400, 900, 2000, 300)
@@ -308,3 +309,14 @@ def test_a_mu_that_a_budget_does_not_allow_is_refused() -> None:
     _, honest = _parties(tables())
     coordinator.plan(honest, coordinator.offer(honest))
     assert own == pytest.approx(_planned(tables())[0].plans[0].multipliers["second moments, clipped"], rel=1e-9)
+
+
+def test_a_report_says_what_secure_sums_would_give() -> None:
+    page = report_html(pf.GES().fit(tables()))
+    assert "With sum=&#39;secure&#39; (1 colluder, no dropouts)" in page and "1.7 times smaller" in page
+    for model, made in (
+        (pf.GES(sum="secure"), tables()),
+        (pf.GES(), tables((900, 900))),
+        (pf.GES(), tables(budget=None)),
+    ):
+        assert "1 colluder, no dropouts" not in report_html(model.fit(made))

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from privfcd import checks
 from privfcd.errors import InvalidParameter
@@ -74,3 +76,24 @@ class SumTerms:
     def less_noise(self) -> float:
         """By what factor the sum's noise is below that of P noises, one for each party: sqrt(h)."""
         return math.sqrt(self.honest)
+
+
+def secure_would(model: Any, reports: Sequence[Any]) -> str:
+    """Return in a sentence what secure sums would give a run in which each party added noise for itself; else nothing.
+
+    Parameters
+    ----------
+    model : Estimator
+        Fitted; of a class that can learn from one sum.
+    reports : sequence of PrivacyReport
+        Of the parties.
+    """
+    if model.fitted_params().get("sum") != "per-party" or len(reports) < 3:
+        return ""
+    if not all(math.isfinite(report.rho) and report.rho > 0 for report in reports):
+        return ""
+    factor = SumTerms(len(reports)).less_noise
+    return (
+        f"Each party added noise for itself. With sum='secure' (1 colluder, no dropouts) the noise of the pooled answers "
+        f"would be {factor:.1f} times smaller."
+    )

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from privfcd import checks
 from privfcd.algorithms.results import missing_promises
+from privfcd.algorithms.secure.terms import secure_would
 from privfcd.drawing.edges import drawn_edges
 from privfcd.drawing.layers import PictureTooLarge
 from privfcd.drawing.svg import graph_svg
@@ -91,7 +92,7 @@ def context(
         "date": _date(date),
         "learner": type(model).__name__,
         "result": _result(model, reports),
-        "protection": _protection(reports, paid, missing),
+        "protection": " ".join(filter(None, (_protection(reports, paid, missing), secure_would(model, reports)))),
         "alarms": [*_alarms(promised), *(("Not all are protected.", text, []) for text in missing)],
         "no_stability": wording.printable(getattr(model, "no_stability_", None) or ""),
         "promises": promised,

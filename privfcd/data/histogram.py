@@ -31,7 +31,7 @@ class OctaveHistogram(IntegerQuery):
     """Counts of records by octave of |x_j|, for each column, and of the row's norm, divided by n.
 
     One replaced record moves one count up and one down in each of the d + 1 histograms: l2 sensitivity
-    sqrt(2 (d + 1)) / n; an added or removed one sqrt(d + 1) / n.
+    sqrt(2 (d + 1)) / n; an added or removed one sqrt(d + 1) / n. With `only` k columns there are k + 1 histograms.
 
     Parameters
     ----------
@@ -42,11 +42,15 @@ class OctaveHistogram(IntegerQuery):
     differences : bool
         Whether rows are differences of records instead, see `pairs`; twice the sensitivity. Tables ask such queries of their
         rows in a secret order.
+    only : tuple of int, optional
+        The places of the columns that have a histogram, such as those without a declared range; all by default. The rows'
+        norms are those of all columns.
     """
 
     d: int
     centre: tuple[float, ...] | None = None
     differences: bool = False
+    only: tuple[int, ...] | None = None
     name: ClassVar[str] = "histogram of octaves of the values and the rows' norms"
     norm: ClassVar[Norm] = "l2"
     kind: ClassVar[Kind] = "numbers"
@@ -57,13 +61,23 @@ class OctaveHistogram(IntegerQuery):
             raise checks.refuse("d of the histogram", self.d, f"{d}, the table's number of columns")
         check_centre(self.centre, d)
         check_differences(self.differences, self.centre)
+        for place in self.only or ():
+            checks.count("only", place, least=0, most=d - 1)
+        if self.only is not None and len(set(self.only)) < len(self.only):
+            raise checks.refuse("only", self.only, "different places of columns")
+
+    @property
+    def histograms(self) -> int:
+        """How many histograms there are, that of the norms included."""
+        return 1 + (self.d if self.only is None else len(self.only))
 
     def exact(self, rows: Array, n: int) -> Exact:
-        """See `IntegerQuery.exact`; shape (d + 1, bins), the rows' norms last; counts divided by n."""
-        counts = np.zeros((self.d + 1) * BINS, np.int64)
-        first, terms = np.arange(self.d + 1)[:, None] * BINS - LOWEST, 0
+        """See `IntegerQuery.exact`; shape (histograms, bins), the rows' norms last; counts divided by n."""
+        counts = np.zeros(self.histograms * BINS, np.int64)
+        first, terms = np.arange(self.histograms)[:, None] * BINS - LOWEST, 0
+        kept = slice(None) if self.only is None else [*self.only, self.d]
         for block in blocks(rows, self.differences, block_rows(self.d)):
-            octaves = np.clip(_octaves(centred(block, self.centre)), LOWEST, HIGHEST)
+            octaves = np.clip(_octaves(centred(block, self.centre))[kept], LOWEST, HIGHEST)
             counts += np.bincount((octaves + first).ravel(), minlength=len(counts))
             terms += len(block)
         return Exact(counts.reshape(-1, BINS), share(self.differences) / n, terms)
@@ -71,7 +85,7 @@ class OctaveHistogram(IntegerQuery):
     def sensitivity(self, n: int, relation: NeighboringRelation = REPLACE_ONE) -> float:
         """See `Query.sensitivity`."""
         moved = 2 if relation is REPLACE_ONE else 1
-        return math.sqrt(moved * (self.d + 1)) / n * moved_by(self.differences, relation) * _ROUNDED
+        return math.sqrt(moved * self.histograms) / n * moved_by(self.differences, relation) * _ROUNDED
 
 
 def _octaves(rows: Array) -> NDArray[np.int64]:

@@ -209,6 +209,12 @@ class PrivateTable:
         return self.ledger.name
 
     @property
+    def without_bounds(self) -> tuple[int, ...]:
+        """The places of the columns of which no bound is declared."""
+        known = self.known_bounds or (math.inf,) * self.n_columns
+        return tuple(place for place, bound in enumerate(known) if math.isinf(bound))
+
+    @property
     def open(self) -> bool:
         """Whether the table has no budget."""
         return self.ledger.open

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import numpy as np
 import pytest
@@ -10,6 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
+from privfcd.accounting import REPLACE_ONE, NeighboringRelation
 from privfcd.data.histogram import HIGHEST, LOWEST, OctaveHistogram, largest_noise, upper_bounds
 
 BINS = HIGHEST - LOWEST + 1
@@ -97,3 +99,17 @@ def test_below_the_largest_noise_bounds_are_rarely_wrong(d: int) -> None:
 
     assert np.mean([wrong(sd).any() for _ in range(40)]) < 0.15
     assert np.mean([wrong(10 * sd).mean() for _ in range(20)]) > 0.2, "beyond it a run has to be refused"
+
+
+@pytest.mark.parametrize("relation", [REPLACE_ONE, NeighboringRelation.ADD_OR_REMOVE_ONE])
+@pytest.mark.parametrize("only", [(), (2,), (0, 3)])
+def test_a_histogram_of_some_columns_is_that_part_of_all_and_moves_less(only: tuple[int, ...], relation: Any) -> None:
+    rows = np.random.default_rng(1).normal(size=(50, 4)) * [1, 8, 64, 0.01]
+    whole, part = OctaveHistogram(4).exact(rows, 50), OctaveHistogram(4, only=only).exact(rows, 50)
+    np.testing.assert_array_equal(part.numbers, whole.numbers[[*only, 4]])
+    query = OctaveHistogram(4, only=only)
+    other = rows.copy()
+    other[0] = [1e6, 1e6, 1e6, 1e6]
+    other = other if relation is REPLACE_ONE else other[1:]
+    moved = (query.exact(rows, 50).numbers - query.exact(other, 50).numbers) / 50
+    assert float(np.linalg.norm(moved)) == pytest.approx(query.sensitivity(50, relation))

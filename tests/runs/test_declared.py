@@ -11,8 +11,10 @@ import pytest
 
 import privfcd as pf
 from privfcd.algorithms.declared import learners_for
+from privfcd.algorithms.fed_sparse import party as fed_sparse_party
 from privfcd.algorithms.registry import LEARNERS
-from privfcd.data import SecondMoments
+from privfcd.algorithms.release import party as release_party
+from privfcd.data import OctaveHistogram, SecondMoments
 
 NUMBERS = {
     "age": {"range": [18, 90], "unit": "a"},
@@ -159,3 +161,36 @@ def test_plans_and_files(tmp_path: Path) -> None:
     model = pf.learn([tmp_path / "a.csv"], private=False, schema=tmp_path / "columns.toml")
     same = pf.learn([frame(0)], private=False, schema=NUMBERS)
     np.testing.assert_allclose(model.adjacency_matrix_, same.adjacency_matrix_, atol=1e-9)
+
+
+def test_a_column_with_a_range_has_no_paid_histogram_where_others_have_none() -> None:
+    """The histogram that finds bounds is of the columns without a range alone, and the declared ones keep theirs."""
+    some = {**NUMBERS, "sbp": {}}
+    table = tables(some, epsilon=20)[0]
+    assert table.bounds is None and table.without_bounds == (1,)
+    assert table.known_bounds == pytest.approx((36, math.inf, math.log(31) / 2, 0.5))
+    asked = []
+
+    class Watched(OctaveHistogram):
+        def exact(self, rows, n):  # type: ignore[no-untyped-def]
+            asked.append(self)
+            return super().exact(rows, n)
+
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(fed_sparse_party, "OctaveHistogram", Watched)
+        pf.FedSparseBNSL(rounds=2, updates=5, release="coordinates").fit(tables(some, epsilon=20))
+    assert [query.only for query in asked] == [(1,), (1,)]
+
+
+def test_moments_that_stay_at_a_party_pay_for_a_histogram_of_columns_without_a_range_only() -> None:
+    asked = []
+
+    class Watched(OctaveHistogram):
+        def exact(self, rows, n):  # type: ignore[no-untyped-def]
+            asked.append(self.only)
+            return super().exact(rows, n)
+
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(release_party, "OctaveHistogram", Watched)
+        pf.NOTEARS(release="covariance").fit_each(tables({**NUMBERS, "sbp": {}}, epsilon=50))
+    assert asked == [(1,), (1,)]

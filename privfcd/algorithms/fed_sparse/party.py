@@ -249,8 +249,11 @@ class FedSparseParty:
             return np.array(self._table.bounds)
         if BOUNDS not in plan.setup_multipliers:
             return np.full(d, math.inf)
-        shares, noise_sd = self._setup(OctaveHistogram(d), BOUNDS, 1)
-        return upper_bounds(shares, noise_sd)[:d]
+        unknown = self._table.without_bounds  # a declared range needs no histogram
+        shares, noise_sd = self._setup(OctaveHistogram(d, only=unknown), BOUNDS, 1)
+        bounds = np.full(d, math.inf) if self._table.known_bounds is None else np.array(self._table.known_bounds)
+        bounds[list(unknown)] = upper_bounds(shares, noise_sd)[:-1]
+        return bounds
 
     def _setup(self, query: Query, label: str, number: int) -> tuple[Array, float]:
         """Do one release beside the descent; return the answer and the scale of its noise."""

@@ -141,7 +141,7 @@ def _check_histogram(table: PrivateTable, multipliers: dict[str, float]) -> None
     """Refuse a run whose histogram noise would hide where the data are: public numbers say so beforehand."""
     if BOUNDS not in multipliers:
         return
-    query = OctaveHistogram(table.n_columns)
+    query = OctaveHistogram(table.n_columns, only=table.without_bounds)
     noise = multipliers[BOUNDS] * query.sensitivity(table.n_rows, table.relation)
     if noise > largest_noise(table.n_columns):
         raise BudgetExceeded(

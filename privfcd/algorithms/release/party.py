@@ -276,8 +276,9 @@ class ReleaseParty:
         if table.open:
             bounds, row_norm = np.full(self._d, math.inf), math.inf
         elif HISTOGRAM in self.plans[0].multipliers:
-            shares, noise_sd = self._numbers(OctaveHistogram(self._d), HISTOGRAM)
-            found, norm = rules.bounds_from(shares, noise_sd)
+            # a declared range needs no histogram
+            shares, noise_sd = self._numbers(OctaveHistogram(self._d, only=table.without_bounds), HISTOGRAM)
+            found, norm = rules.bounds_from(shares, noise_sd, table.known_bounds)
             row_norm = norm if row_norm is None and bounds is None else row_norm
             bounds = found if bounds is None else bounds
         if settings.center:

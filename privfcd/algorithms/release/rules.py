@@ -197,10 +197,16 @@ def instead_of_histogram(quotes: Sequence[Quote], d: int, settings: ReleaseSetti
     return one
 
 
-def bounds_from(shares: Array, noise_sd: float) -> tuple[Array, float]:
-    """Return bounds on |x_j| and on the rows' norm, from a released histogram."""
+def bounds_from(shares: Array, noise_sd: float, known: Sequence[float] | None = None) -> tuple[Array, float]:
+    """Return bounds on |x_j| and on the rows' norm, from a released histogram.
+
+    `known` are declared bounds, inf for columns without one; the histogram is of these columns and the norms then.
+    """
     found = upper_bounds(shares, noise_sd)
     bounds, norm = found[:-1], float(found[-1])
+    if known is not None:
+        bounds = np.array(known)
+        bounds[np.isinf(bounds)] = found[:-1]
     if noise_sd > 0 and mostly_zeros(shares[-1:], noise_sd)[0]:  # most rows are 0: the longest that the bounds allow
         norm = float(np.linalg.norm(bounds))
     return bounds, norm

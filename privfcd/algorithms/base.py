@@ -15,8 +15,12 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
+    from privfcd.algorithms.judgement import Judgement
     from privfcd.ledger.privacy_report import PrivacyReport
     from privfcd.moments import Moments
+
+NULL_LEVEL = 0.05
+"""The share of runs on independent columns that may state an edge, at default settings."""
 
 
 class Estimator:
@@ -24,6 +28,8 @@ class Estimator:
 
     Attributes
     ----------
+    judgement_ : Judgement
+        Whether the graph is more than noise and chance, and which edges are: `.text`, `.edges`, `.expected_false`.
     notes_ : sequence of str
         What a user should know of this fit, from released values only; mostly empty. See `scale_notes`.
     paid_before_ : bool
@@ -40,6 +46,7 @@ class Estimator:
     """
 
     notes_: Sequence[str] = ()
+    judgement_: Judgement
     causal_graph_: nx.DiGraph[str]
     adjacency_matrix_: NDArray[Any]
     privacy_report_: list[PrivacyReport] | None

@@ -19,6 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from privfcd.algorithms import kept_messages as own
+from privfcd.algorithms.judgement import judge
 from privfcd.algorithms.learner import OnRound
 from privfcd.algorithms.local import LocalFederation
 from privfcd.algorithms.moment_learner import _ReleaseLearner
@@ -188,6 +189,7 @@ class _KeptMomentLearner(_ReleaseLearner):
         self.learn_over(federation, columns, known, on_round)
         store_released(self, [known[place] for place in still_there(federation, names)])
         self.rule_ = {**rule, **self.rule_}
+        judge(self, pooled(known) if all(each.moments is not None for each in kept) else None)
         self.notes_ = [*release_notes(rule), *_unknown_notes(names, kept), *looked[1], *self.notes_]
         self.bytes_exchanged_ = federation.bytes_exchanged
 
@@ -220,6 +222,7 @@ class _KeptMomentLearner(_ReleaseLearner):
         self.learn_over(federation, parts[0].columns, used, on_round)
         self.notes_ = [*looked, *self.notes_]
         store_released(self, used)
+        judge(self, pooled(used))
         self.bytes_exchanged_ = federation.bytes_exchanged
 
 

@@ -14,7 +14,7 @@ from types import ModuleType
 from typing import Any, ClassVar, Literal, Self, TypeVar
 
 from privfcd import checks
-from privfcd.algorithms.base import Estimator
+from privfcd.algorithms.base import NULL_LEVEL, Estimator
 from privfcd.algorithms.declared import Takes
 from privfcd.algorithms.inputs import checked_tables, moments_given
 from privfcd.algorithms.local import LocalFederation
@@ -70,6 +70,8 @@ class Learner(Estimator, ABC):
         The assumptions under which its edges are causes.
     message_modules : tuple of module
         Whose dataclasses pass between the halves.
+    null_level : float or None
+        At which level columns are tested for any dependence before an edge is stated; None states what the method finds.
     charging, ending : tuple of type
         The messages that charge a party, and the one that ends a run.
     """
@@ -93,6 +95,7 @@ class Learner(Estimator, ABC):
 
     epsilon: float | None = field(default=None, kw_only=True)
     delta: float | None = field(default=None, kw_only=True)
+    null_level: float | None = field(default=NULL_LEVEL, kw_only=True)
 
     def __init_subclass__(cls, **options: Any) -> None:
         super().__init_subclass__(**options)
@@ -111,6 +114,8 @@ class Learner(Estimator, ABC):
             checks.positive("epsilon", self.epsilon)
         if self.delta is not None:
             checks.delta("delta", self.delta, zero=self.pure)
+        if self.null_level is not None:
+            checks.fraction("null_level", self.null_level)
 
     def check_columns(self, columns: Sequence[str]) -> None:
         """Raise InvalidParameter for parameters that do not fit these columns; extended by subclasses."""

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar
 
 from privfcd import checks
+from privfcd.algorithms.judgement import judge
 from privfcd.algorithms.learner import BEFORE, Learner, OnRound
 from privfcd.algorithms.opening import Facts, StagedParty, ask_facts
 from privfcd.algorithms.protocol import Federation, Message
@@ -157,6 +158,7 @@ class _MomentLearner(_ReleaseLearner):
         self.learn_from(moments)
         self.notes_ = [*looked, *self.notes_]
         store_released(self, [moments])
+        judge(self, moments)
 
     @abstractmethod
     def learn_from(self, moments: Moments) -> None:

@@ -42,7 +42,9 @@ def estimator_html(model: Any) -> str:
         return card(f"{name}, not fitted", parameters)
     notes = bullets(model.notes_) if model.notes_ else ""
     heading = f"{name}, fitted to {model.n_features_in_} columns"
-    return card(heading, _graph(model), notes, _promises(model), parameters)
+    judged = getattr(model, "judgement_", None)
+    said = "" if judged is None else paragraph(judged.text)
+    return card(heading, said, _graph(model), notes, _promises(model), parameters)
 
 
 def _graph(model: Any) -> str:

@@ -21,6 +21,8 @@ def print_graph(summary: dict[str, Any], model: Any, stability: EdgeStability | 
     from privfcd.reports.html.wording import class_words, direction_words
 
     screen = console()
+    if summary["judgement"] is not None:
+        say(summary["judgement"]["text"])
     directed, undirected = marks(screen)
     rows = stability.rows(model.causal_graph_) if stability is not None else []
     found = {frozenset((row["from"], row["to"])): _cells(row) for row in rows}

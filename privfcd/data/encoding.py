@@ -15,7 +15,7 @@ from privfcd.errors import InvalidParameter
 CONSTANT = "(constant)"
 """Name of the column that is 1 / 2 in every record: moments with it are means."""
 
-_CONSTANT_VALUE = 0.5
+CONSTANT_VALUE = 0.5
 
 
 @dataclass(frozen=True)
@@ -61,7 +61,7 @@ class Contrasts:
     @property
     def row_norm(self) -> float:
         """The Euclidean length of every encoded record."""
-        return math.sqrt(sum(1 - 1 / level for level in self.levels) + _CONSTANT_VALUE**2)
+        return math.sqrt(sum(1 - 1 / level for level in self.levels) + CONSTANT_VALUE**2)
 
     @property
     def blocks(self) -> tuple[NDArray[np.int64], ...]:
@@ -83,7 +83,7 @@ class Contrasts:
         """Return the encoded rows, shape (n, sum(levels - 1) + 1)."""
         codes = coded(rows, self.levels)
         parts = [corners(level)[code] for level, code in zip(self.levels, codes, strict=True)]
-        return np.hstack([*parts, np.full((len(rows), 1), _CONSTANT_VALUE)])
+        return np.hstack([*parts, np.full((len(rows), 1), CONSTANT_VALUE)])
 
 
 def corners(levels: int) -> Array:

@@ -56,7 +56,9 @@ def run_summary(model: Any, seconds: float, target: nx.DiGraph[str] | None = Non
     epsilon, delta = getattr(model, "privacy_spent_", (None, None))
     stability = getattr(model, "edge_stability_", None)
     columns = [str(name) for name in model.feature_names_in_]
+    judgement = getattr(model, "judgement_", None)
     return {
+        "judgement": None if judgement is None else judgement.as_dict(),
         "columns": columns,
         "edges": _marked(graph_edges(model.causal_graph_), getattr(model, "untested_", ())),
         "against_target": None if target is None else vars_of_metrics(compare(target, model.causal_graph_)),

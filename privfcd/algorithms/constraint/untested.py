@@ -43,6 +43,7 @@ def store_untested(
     doubtful = int((np.triu(adjacent, 1) & (silent > 0) & (silent < asked)).sum())
     model.untested_ = [(str(columns[i]), str(columns[j])) for i, j in pairs]
     model.notes_ = untested_notes(model.untested_, int(adjacent.sum()) // 2, doubtful, noisy)
+    model._untested_notes = list(model.notes_)
 
 
 def untested_notes(untested: Sequence[tuple[str, str]], edges: int, doubtful: int, noisy: bool) -> list[str]:

@@ -27,6 +27,7 @@ from privfcd.algorithms.fed_sparse.losses import HuberLoss, Loss, SquaredLoss, c
 from privfcd.algorithms.fed_sparse.moment_party import MomentParty, check_moment_settings
 from privfcd.algorithms.fed_sparse.party import FedSparseParty
 from privfcd.algorithms.fed_sparse.settings import GUMBEL_GAUSSIAN, Settings
+from privfcd.algorithms.judgement import judge
 from privfcd.algorithms.learner import BEFORE, EQUAL_VARIANCES, SLOPE, Learner, OnRound, settings_of
 from privfcd.algorithms.local import LocalFederation, processors
 from privfcd.algorithms.opening import Facts, StagedParty, ask_facts
@@ -267,6 +268,7 @@ class FedSparseBNSL(Learner):
         federation = LocalFederation(halves, 1 if self.workers is None else self.workers)
         self._learn_over(federation, settings, moments[0].columns, on_round)
         store_released(self, moments)
+        judge(self, pooled(moments))
         early = list(self.notes_)
         store_moment_notes(self, moments, rule)
         self.notes_ = [*self.notes_, *looked, *variance_notes(pooled(moments)), *early]
@@ -295,6 +297,7 @@ class FedSparseBNSL(Learner):
         store_released(
             self, rounds=coordinator.late_rounds, otherwise=EXACT if records else "it ended in its first round"
         )
+        judge(self, None)  # of rounds on rows no covariance is known
 
     def _release_settings(self, settings: Settings) -> ReleaseSettings:
         return ReleaseSettings(

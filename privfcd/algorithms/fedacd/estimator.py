@@ -21,6 +21,7 @@ from privfcd.algorithms.fedacd.party import FedACDParty
 from privfcd.algorithms.fedacd.settings import EXACT_ALPHA, Settings, noisy_alpha
 from privfcd.algorithms.fedacd.votes import CountedArcs
 from privfcd.algorithms.inputs import aligned
+from privfcd.algorithms.judgement import judge
 from privfcd.algorithms.learner import ACYCLIC, CAUSES, FAITHFUL, ROWS, OnRound, settings_of
 from privfcd.algorithms.local import LocalFederation
 from privfcd.algorithms.moment_learner import _ReleaseLearner
@@ -294,6 +295,7 @@ class FedACD(_ReleaseLearner):
         self.moments_ = pooled(parts)
         own = self.encoding(names)
         kept = tuple(names) if own is None else own.columns(tuple(names))
+        judge(self, self.moments_)
         store_released(self, [aligned(part, kept) for part in voters])  # in the order that `levels` may be given in
         return 0 if len(voters) == 1 else federation.bytes_exchanged
 
@@ -319,6 +321,7 @@ class FedACD(_ReleaseLearner):
         """Run the coordinator's half of the votes, and store what came of them in the order of `names`."""
         self.alpha_ = settings.alpha
         self._store(FedACDCoordinator(settings, order).run(federation), names, noisy=noisy)
+        judge(self, None)  # where moments were sent, they are judged by afterwards
 
     def _settings(self, names: Sequence[str]) -> Settings:
         alpha = EXACT_ALPHA if self.alpha is None else self.alpha

@@ -13,6 +13,7 @@ from numpy.typing import ArrayLike
 from privfcd import checks
 from privfcd.algorithms import kept_messages as own
 from privfcd.algorithms.inputs import checked_tables, moments_given
+from privfcd.algorithms.judgement import judge
 from privfcd.algorithms.kept_learner import _KeptMomentLearner
 from privfcd.algorithms.learner import OnRound, settings_of
 from privfcd.algorithms.local import LocalFederation
@@ -27,7 +28,7 @@ from privfcd.algorithms.results import store_cpdag, store_privacy, store_release
 from privfcd.data.private import PrivateTable
 from privfcd.errors import InvalidParameter
 from privfcd.graphs.pdag import Pdag, as_pdag
-from privfcd.moments import Moments
+from privfcd.moments import Moments, pooled
 
 REGRETS = "its noisy regrets cannot be noised again: each was asked because of those before"
 GIVEN = "it was fitted to graphs of the parties, whose own noise is not known here"
@@ -147,6 +148,7 @@ class _RegretLearner(_KeptMomentLearner):
         self.learn_over(federation, given[0].columns, (), None)
         store_privacy(self, None, given)
         store_released(self, (), otherwise=GIVEN)
+        judge(self, pooled(given))
         self.bytes_exchanged_ = federation.bytes_exchanged
         return self
 
@@ -185,6 +187,7 @@ class _RegretLearner(_KeptMomentLearner):
         ]
         store_privacy(self, reports)
         store_released(self, (), otherwise=REGRETS)
+        judge(self, None)
         self.bytes_exchanged_ = federation.bytes_exchanged
         return self
 

@@ -91,6 +91,7 @@ def context(
         "title": wording.printable(title or _title(model, reports)),
         "date": _date(date),
         "learner": type(model).__name__,
+        "judgement": getattr(getattr(model, "judgement_", None), "text", ""),
         "result": _result(model, reports),
         "protection": " ".join(filter(None, (_protection(reports, paid, missing), secure_would(model, reports)))),
         "alarms": [*_alarms(promised), *(("Not all are protected.", text, []) for text in missing)],

@@ -41,6 +41,9 @@ SECURE = (
     "each party, as long as at most {} parties collude with the coordinator and {} drop out."
 )
 SECURE_WOULD = "With sum='secure' the noise of the pooled answers would be {:.1f} times smaller (colluders={}, dropouts={})."
+MOST_LINES = 30
+"""So many declared columns are listed in a plan."""
+
 TRUSTED = "ONE NOISE for the sum over all tables: nothing is promised towards the place that sums them up."
 
 
@@ -109,7 +112,7 @@ def plan_run(model: Estimator, tables: Any, *, rehearse: bool = True, sources: S
     labels = [part.label for party in parties for part in party.parts]
     parameters = defaults_of(model, checked, labels)
     loose = loose_delta((party.party, party.delta, party.rows) for party in parties if math.isfinite(party.rho))
-    notes = [*loose, *_notes(checked, committed.model), *_of_levels(model), *_chosen(model, parameters)]
+    notes = [*loose, *_notes(checked, committed.model), *_of_levels(model), *_chosen(model, parameters), *_declared(checked)]
     private = any(not table.open for table in checked)
     most, why = most_bytes(
         model, checked[0].columns, len(checked), parameters, list(dict.fromkeys(labels)), private=private
@@ -117,6 +120,16 @@ def plan_run(model: Estimator, tables: Any, *, rehearse: bool = True, sources: S
     notes += [why] if why else []
     estimate = estimated(model, checked) if rehearse else None
     return _plan(method, parties, parameters, notes, estimate, pricing, most)
+
+
+def _declared(tables: Sequence[PrivateTable]) -> list[str]:
+    """Return what the tables' schema says, of the first columns."""
+    schema = tables[0].schema
+    if schema is None:
+        return []
+    lines = schema.lines()
+    more = [f"and {len(lines) - MOST_LINES} more"] if len(lines) > MOST_LINES else []
+    return ["Declared: " + " | ".join([*lines[:MOST_LINES], *more])]
 
 
 def _plan(

@@ -156,6 +156,7 @@ def test_plans_and_files(tmp_path: Path) -> None:
     made = tables(NUMBERS, epsilon=5)
     plan = pf.plan_run(pf.GES(release="covariance"), made, rehearse=False)
     assert not any("histogram" in part.label for part in plan.parties[0].parts)
+    assert any("18 to 90" in note for note in plan.notes) and "18 to 90" in str(plan)
     frame(0).to_csv(tmp_path / "a.csv", index=False)
     pf.Schema(NUMBERS).write(tmp_path / "columns.toml")
     model = pf.learn([tmp_path / "a.csv"], private=False, schema=tmp_path / "columns.toml")

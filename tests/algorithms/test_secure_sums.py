@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -297,18 +298,63 @@ def test_sums_are_paid_for_first_and_asked_once() -> None:
         federation.ask(ask)
 
 
-def test_a_mu_that_a_budget_does_not_allow_is_refused() -> None:
-    """A coordinator that tells a larger mu gets no smaller noise: each party's own budget decides."""
-    made = tables()
+def _lied(made: list[pf.PrivateTable], lie: Callable[[int, Any], Any]) -> None:
+    """Run one sum with a coordinator that tells each party something else."""
     parties, federation = _parties(made)
+
+    class Lying(LocalFederation):
+        def ask(self, message: Any, check: Any = None) -> list[Any]:
+            return [party.answer(lie(place, message)) for place, party in enumerate(parties)]
+
+    federation._inner = Lying(parties)
     coordinator = ReleaseCoordinator(SETTINGS, made[0].columns, structure_whitening)
-    quotes = coordinator.offer(federation)
-    federation._mu = 1e3
-    coordinator.plan(federation, quotes)
-    own = parties[0].plans[0].multipliers["second moments, clipped"]
-    _, honest = _parties(tables())
-    coordinator.plan(honest, coordinator.offer(honest))
-    assert own == pytest.approx(_planned(tables())[0].plans[0].multipliers["second moments, clipped"], rel=1e-9)
+    coordinator.plan(federation, coordinator.offer(federation))
+    coordinator.charge(federation)
+    federation.ask(messages.AskMoments("second moments, clipped", 8.0, None, None))
+
+
+def test_a_coordinator_that_tells_parties_other_shares_gets_no_sum() -> None:
+    """Less noise at one party would leave the others with less than they were charged for."""
+
+    def other_shares(place: int, message: Any) -> Any:
+        if place == 1 and isinstance(message, messages.Plan):
+            return messages.Plan((("second moments, clipped", 0.5), ("mean", 0.5)))
+        return message
+
+    with pytest.raises(PartyFailed, match="not signed by its identity"):
+        _lied(tables(), other_shares)
+
+
+def test_a_coordinator_that_tells_parties_another_mu_or_settings_gets_no_sum() -> None:
+    def other_mu(place: int, message: Any) -> Any:
+        if place == 1 and isinstance(message, messages.SeatsTaken):
+            return messages.SeatsTaken(message.names, message.nonces, message.mu / 2)
+        return message
+
+    def other_settings(place: int, message: Any) -> Any:
+        if place == 1 and isinstance(message, messages.Offer):
+            return messages.Offer(replace(message.settings, dropouts=1, colluders=0), message.columns)
+        return message
+
+    for lie in (other_mu, other_settings):
+        with pytest.raises(PartyFailed, match="not signed by its identity"):
+            _lied(tables(), lie)
+
+
+def test_unequal_budgets_and_a_mu_that_is_too_large_give_no_sum() -> None:
+    """Told a mu above the smallest budget's, each party would add noise for its own budget: not one noise for all."""
+    made = tables()
+    rows = linear_gaussian(4, parties=4, rows=list(ROWS), seed=3).tables
+    budget = pf.Budget(epsilon=1, delta=1e-6)
+    made[1] = pf.PrivateTable(rows[1], name="poor", budget=budget, noise=SimulatedNoise(1), bounds=8.0)
+
+    def large(place: int, message: Any) -> Any:
+        if isinstance(message, messages.SeatsTaken):
+            return messages.SeatsTaken(message.names, message.nonces, 1e3)
+        return message
+
+    with pytest.raises(PartyFailed, match="not signed by its identity"):
+        _lied(made, large)
 
 
 def test_a_report_says_what_secure_sums_would_give() -> None:

@@ -203,8 +203,9 @@ class ReleaseParty:
         return self._summing().sit(message)
 
     def _begin_sum(self, message: messages.AskKeys) -> messages.Keys:
-        self._paid(label_of(message.question))
-        return self._summing().begin(message)
+        sums, label = self._summing(), label_of(message.question)
+        self._paid(label)
+        return sums.begin(message, self._query(message.question), self.plans[0].multipliers[label])
 
     def _masked(self, message: messages.AskMasked) -> messages.Masked:
         """Read the rows, add this party's share of the noise, and mask the numbers."""

@@ -102,9 +102,15 @@ class Summing:
         parts = ((alone_event(part.event, self._terms.honest), part.count) for part in plan.parts)
         return epsilon_of(compose(parts), delta, self._table.ledger.accountant), delta
 
-    def begin(self, message: messages.AskKeys) -> messages.Keys:
-        """Return keys for a sum, signed together with what is asked."""
-        begun = self._seat.keys(message.number, _said(message.question))
+    def begin(self, message: messages.AskKeys, query: Query, multiplier: float) -> messages.Keys:
+        """Return keys for a sum, signed together with what is asked and with the size of this party's noise.
+
+        The promise rests on the noise of all honest parties. Other shares of a budget, another mu or relation at one of them
+        would give it other noise; then its signature is none to the others, and nobody sends numbers.
+        """
+        share, unit = noise_share(query, self._table, multiplier, self._terms.honest)
+        noise = repr((share.size, share.symmetric, unit)).encode()
+        begun = self._seat.keys(message.number, digest(_said(message.question), noise))
         self._question = message.number, message.question
         return messages.Keys(*begun)
 

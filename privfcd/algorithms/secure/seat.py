@@ -14,9 +14,9 @@ For every release, a sum of whole numbers modulo 2^64:
 **What a coordinator learns that follows no rule, with t parties that tell it all**: one sum for each release, over at
 least P - s parties. *Why.*
 
-(a) Keys are signed by identities that the study file names, about one session, release and
-question, so that it cannot put a key of its own in the place of another's, nor an old one. A session has a random number
-of every party in it.
+(a) Keys are signed by identities that the study file names, about one session, release, question and size of noise, so
+that it cannot put a key of its own in the place of another's, nor an old one. A session has a random number of every
+party in it.
 
 (b) A list of parties is unmasked if at least T > (P + t) / 2 parties signed it. Two lists have more
 than t signers in common, so an honest one, and honest parties sign one list in a release. So all honest parties unmask the
@@ -162,7 +162,7 @@ class Seat:
         number : int
             1, 2, ... in the run; one that was left unfinished is not taken up again.
         question : bytes
-            What is asked of the rows; all must be asked the same.
+            What is asked of the rows, and the noise of each share; all must be asked the same.
         """
         self._check_process()
         if self._terms is None:

@@ -17,6 +17,7 @@ _HOMES = {
     "data": ["Column", "PrivateTable", "Schema", "table_moments"],
     "moments": ["Moments", "load_moments", "save_moments"],
     "algorithms": [
+        "BOSS",
         "EqualVarianceSearch",
         "FedACD",
         "FedBNSL",
@@ -57,6 +58,7 @@ if TYPE_CHECKING:
     from privfcd.accounting import Budget as Budget
     from privfcd.accounting import calibrate as calibrate
     from privfcd.accounting import epsilon_of as epsilon_of
+    from privfcd.algorithms import BOSS as BOSS
     from privfcd.algorithms import GES as GES
     from privfcd.algorithms import IPERI as IPERI
     from privfcd.algorithms import NOTEARS as NOTEARS

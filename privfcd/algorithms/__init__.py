@@ -9,6 +9,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from privfcd.algorithms.boss import BOSS as BOSS
     from privfcd.algorithms.constraint import PC as PC
     from privfcd.algorithms.equal_variance import EqualVarianceSearch as EqualVarianceSearch
     from privfcd.algorithms.equal_variance import order_search as order_search
@@ -47,6 +48,7 @@ _HOMES = {
     "protocol": ["Empty", "Federation", "Message", "Party", "SparseMatrix", "index_bytes"],
     "local": ["LocalFederation"],
     "recorded": ["RecordedFederation"],
+    "boss": ["BOSS"],
     "constraint": ["PC"],
     "equal_variance": ["EqualVarianceSearch", "order_search"],
     "fed_bnsl": ["FedBNSL"],

@@ -16,6 +16,7 @@ LEARNERS = {
     "fed-bnsl": "fed_bnsl:FedBNSL",
     "notears": "notears:NOTEARS",
     "ges": "ges:GES",
+    "boss": "boss:BOSS",
     "pc": "constraint:PC",
     "fedacd": "fedacd:FedACD",
     "peri": "peri:PERI",

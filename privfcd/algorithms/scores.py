@@ -129,6 +129,26 @@ class GaussianBIC:
         floor = _TINY * np.diag(self._matrix)[[node for node, _ in families]]
         return np.maximum(answer, np.maximum(floor, np.finfo(float).tiny))
 
+    def additions(self, node: int, parents: int) -> Array:
+        """Return the score of `node` with `parents` and one more, for each variable; -inf where it cannot be one more.
+
+        One solve for all of them: with S = cov(., .) given the parents, adding k leaves S_jj - S_jk^2 / S_kk.
+        """
+        scale = np.sqrt(np.maximum(np.diag(self._matrix), np.finfo(float).tiny))
+        matrix = self._matrix / np.outer(scale, scale)
+        given = list(bits(parents))
+        row, own = matrix[node].copy(), np.diag(matrix).copy()
+        if given:
+            solved = np.linalg.solve(matrix[np.ix_(given, given)] + 1e-12 * np.eye(len(given)), matrix[given])
+            row -= matrix[node, given] @ solved
+            own -= np.einsum("ij,ij->j", matrix[given], solved)
+        left = np.maximum(own, _TINY)
+        variances = np.maximum(left[node] - row**2 / left, _TINY) * scale[node] ** 2
+        sizes = len(given) + 2
+        answer = -self.rows / 2 * (1 + np.log(variances)) - self._penalty * math.log(self.rows) / 2 * sizes
+        answer[[node, *given]] = -math.inf
+        return np.asarray(answer)
+
     def local(self, families: Sequence[Family]) -> Array:
         """See `LocalScore.local`; one column."""
         sizes = np.array([parents.bit_count() for _, parents in families])

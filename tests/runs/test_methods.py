@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from privfcd.accounting import Budget
-from privfcd.algorithms import GES, IPERI, NOTEARS, PC, PERI, EqualVarianceSearch, FedBNSL, FedSparseBNSL
+from privfcd.algorithms import BOSS, GES, IPERI, NOTEARS, PC, PERI, EqualVarianceSearch, FedBNSL, FedSparseBNSL
 from privfcd.algorithms.fedacd import FedACD
 from privfcd.algorithms.registry import LEARNERS
 from privfcd.data.private import PrivateTable
@@ -30,6 +30,7 @@ CASES: list[tuple[str, type, dict[str, Any], bool]] = [
     ("notears", NOTEARS, {}, True),
     ("pc", PC, {"alpha": 0.05}, True),
     ("ges", GES, {}, True),
+    ("boss", BOSS, {}, True),
     ("fedacd", FedACD, {}, True),
     ("fed-bnsl", FedBNSL, {"rounds": 4}, True),
     ("fed-bnsl", FedBNSL, {"rounds": 4, "local_step": "frank-wolfe"}, False),

@@ -82,8 +82,8 @@ def updates(d: int, n: int, fast: bool, calls: int) -> float:
     """Return the seconds of the clipped gradient of one variable."""
     rng = np.random.default_rng(0)
     rows, slopes, limits = rng.normal(size=(n, d)), rng.normal(size=(1, n)), np.full(d, 2.0)
-    way, centre = kernels(fast), np.zeros(d)
-    return seconds(lambda: [clipped_sums(rows, centre, slopes, limits, way) for _ in range(calls)], 3) / calls
+    way, offset = kernels(fast), np.zeros(d)
+    return seconds(lambda: [clipped_sums(rows, offset, slopes, limits, way) for _ in range(calls)], 3) / calls
 
 
 def run(size: Size, private: bool, fast: bool | None, rounds: int) -> tuple[float, FedSparseBNSL]:

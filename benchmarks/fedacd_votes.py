@@ -51,13 +51,13 @@ class DependenceScores:
         Declared.
     adjacent : ndarray of bool, shape (d, d)
         The skeleton.
-    largest : int
+    max_cond_vars : int
         Conditioning sets have up to so many variables.
     """
 
     levels: tuple[int, ...]
     adjacent: Edges
-    largest: int
+    max_cond_vars: int
     name: ClassVar[str] = "dependence of edges"
     norm: ClassVar[Norm] = "linf"
     kind: ClassVar[Kind] = "scores"
@@ -87,7 +87,7 @@ class DependenceScores:
         return (4.0 if relation is REPLACE_ONE else 2.0) * (1 + 1e-9)
 
     def _queries(self) -> list[ContingencyTables]:
-        tests = (layer_tests(self.adjacent, size) for size in range(self.largest + 1))
+        tests = (layer_tests(self.adjacent, size) for size in range(self.max_cond_vars + 1))
         return [ContingencyTables(self.levels, *each) for each in tests if len(each[0])]
 
 

@@ -95,7 +95,7 @@ class Release:
         """Return what is released."""
         table = tables[0]
         clip = self.clip(table)
-        query = ClippedGradient(((0.0, 0.0), (0.0, 0.0)), (clip, clip), self.centre(table))
+        query = ClippedGradient(((0.0, 0.0), (0.0, 0.0)), (clip, clip), self.offset(table))
         gradient = table.release(query, Gaussian(self.z * query.sensitivity(table.n_rows)))
         return gradient / self.smoothness(table)
 
@@ -103,7 +103,7 @@ class Release:
         """Return C: declared."""
         return 1.0
 
-    def centre(self, table: PrivateTable) -> tuple[float, ...] | None:
+    def offset(self, table: PrivateTable) -> tuple[float, ...] | None:
         """Return what is taken off the rows: nothing."""
         return None
 
@@ -123,13 +123,13 @@ class RawSmoothness(Release):
 
 @dataclass(frozen=True)
 class RawCentre(Release):
-    """The mean that is taken off, from the rows; the centre is told to all."""
+    """The mean that is taken off, from the rows; the offset is told to all."""
 
     def __call__(self, tables: list[PrivateTable]) -> Any:
-        """Return what is released, and the centre that it is relative to."""
-        return super().__call__(tables), self.centre(tables[0])
+        """Return what is released, and the offset that it is relative to."""
+        return super().__call__(tables), self.offset(tables[0])
 
-    def centre(self, table: PrivateTable) -> tuple[float, ...]:
+    def offset(self, table: PrivateTable) -> tuple[float, ...]:
         """Return the rows' mean."""
         return tuple(table._rows.mean(axis=0).tolist())
 
@@ -139,13 +139,13 @@ class PaidCentre(Release):
     """The mean that is taken off, released at a price."""
 
     def __call__(self, tables: list[PrivateTable]) -> Any:
-        """Return what is released, and the centre that it is relative to."""
+        """Return what is released, and the offset that it is relative to."""
         table = tables[0]
         query = ClippedMean((BOUND, BOUND))
         mean = query.decode(table.release(query, Gaussian(self.z * query.sensitivity(table.n_rows))))
-        centre = tuple(mean.tolist())
-        gradient = ClippedGradient(((0.0, 0.0), (0.0, 0.0)), (1.0, 1.0), centre)
-        return table.release(gradient, Gaussian(self.z * gradient.sensitivity(table.n_rows))), centre
+        offset = tuple(mean.tolist())
+        gradient = ClippedGradient(((0.0, 0.0), (0.0, 0.0)), (1.0, 1.0), offset)
+        return table.release(gradient, Gaussian(self.z * gradient.sensitivity(table.n_rows))), offset
 
 
 @dataclass(frozen=True)

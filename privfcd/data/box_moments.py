@@ -39,7 +39,7 @@ from privfcd import checks
 from privfcd.accounting import REPLACE_ONE, NeighboringRelation
 from privfcd.data.integer_sums import MOST, block_rows, column_powers, in_box, sum_of_products
 from privfcd.data.pairs import blocks
-from privfcd.data.queries import Array, IntegerQuery, Kind, Norm, centred, check_centre
+from privfcd.data.queries import Array, IntegerQuery, Kind, Norm, centred, check_offset
 from privfcd.errors import InvalidParameter
 from privfcd.mechanisms import Exact
 
@@ -103,12 +103,12 @@ class BoxMoments(IntegerQuery):
     ----------
     bounds : tuple of float
         Bound on |x_j| for each column, in [1e-50, 1e50].
-    centre : tuple of float, optional
+    offset : tuple of float, optional
         Public vector that is taken off every row before clipping.
     """
 
     bounds: tuple[float, ...]
-    centre: tuple[float, ...] | None = None
+    offset: tuple[float, ...] | None = None
     name: ClassVar[str] = "second moments of columns clipped to their bounds"
     norm: ClassVar[Norm] = "l2"
     kind: ClassVar[Kind] = "symmetric"
@@ -119,13 +119,13 @@ class BoxMoments(IntegerQuery):
             raise InvalidParameter(f"bounds must have one number for each of the {d} columns, got {len(self.bounds)}")
         for bound in self.bounds:
             checks.moderate("bound", bound)
-        check_centre(self.centre, d)
+        check_offset(self.offset, d)
 
     def exact(self, rows: Array, n: int) -> Exact:
         """See `IntegerQuery.exact`; shape (d, d). Every column has a grid of its own, inside its bound."""
         bounds, d = np.array(self.bounds), len(self.bounds)
         parts = blocks(rows, False, block_rows(d))
-        made = (in_box(centred(block, self.centre), bounds) for block in parts)
+        made = (in_box(centred(block, self.offset), bounds) for block in parts)
         numbers, terms = sum_of_products(made, d, MOST)
         units = np.ldexp(1.0, -column_powers(bounds))
         return Exact(numbers, np.outer(units, units) / n, terms)

@@ -19,7 +19,7 @@ from privfcd import checks
 from privfcd.accounting import REPLACE_ONE, NeighboringRelation
 from privfcd.data.integer_sums import Grid, PublicMatrix, block_rows, of_length, on_grid, sum_of_products
 from privfcd.data.pairs import blocks, check_differences, moved_by, share
-from privfcd.data.queries import Array, IntegerQuery, Kind, Norm, centred, check_centre
+from privfcd.data.queries import Array, IntegerQuery, Kind, Norm, centred, check_offset
 from privfcd.errors import InvalidParameter
 from privfcd.mechanisms import Exact, covariance_sensitivity
 
@@ -28,7 +28,7 @@ _UNIT = Grid(1.0)
 
 @dataclass(frozen=True, eq=False)
 class DirectionMoments(IntegerQuery):
-    """The mean of u u', where u = y / |y|, y = (x - centre) A; a row of zeros counts as u = 0.
+    """The mean of u u', where u = y / |y|, y = (x - offset) A; a row of zeros counts as u = 0.
 
     Frobenius sensitivity sqrt(2) / n for a replaced record, 1 / n for an added or removed one.
 
@@ -36,7 +36,7 @@ class DirectionMoments(IntegerQuery):
     ----------
     linear : ndarray of shape (d, d)
         A, public: declared, or computed from what was released before. Rows are multiplied by `linear_on_grid` of it.
-    centre : tuple of float, optional
+    offset : tuple of float, optional
         Public vector that is taken off every row first.
     differences : bool
         Whether rows are differences of records instead, see `pairs`; twice the sensitivity. Tables ask such queries of their
@@ -44,7 +44,7 @@ class DirectionMoments(IntegerQuery):
     """
 
     linear: Array
-    centre: tuple[float, ...] | None = None
+    offset: tuple[float, ...] | None = None
     differences: bool = False
     name: ClassVar[str] = "second moments of the rows' directions"
     norm: ClassVar[Norm] = "l2"
@@ -53,15 +53,15 @@ class DirectionMoments(IntegerQuery):
     def check(self, d: int) -> None:
         """See `Query.check`."""
         check_linear(self.linear, d)
-        check_centre(self.centre, d)
-        check_differences(self.differences, self.centre)
+        check_offset(self.offset, d)
+        check_differences(self.differences, self.offset)
 
     def exact(self, rows: Array, n: int) -> Exact:
         """See `IntegerQuery.exact`; shape (d, d)."""
         matrix = PublicMatrix(self.linear)
 
         def directions(block: Array) -> Array:
-            return of_length(matrix.times(centred(block, self.centre))[0], _UNIT.most)
+            return of_length(matrix.times(centred(block, self.offset))[0], _UNIT.most)
 
         return _moments(self, directions, rows, n, _UNIT, len(self.linear))
 
@@ -72,7 +72,7 @@ class DirectionMoments(IntegerQuery):
 
 @dataclass(frozen=True, eq=False)
 class LinearMoments(IntegerQuery):
-    """The mean of f f', where f is y = (x - centre) A, shortened to norm `row_norm` where it is longer.
+    """The mean of f f', where f is y = (x - offset) A, shortened to norm `row_norm` where it is longer.
 
     Frobenius sensitivity: see `privfcd.mechanisms.covariance_sensitivity`.
 
@@ -87,7 +87,7 @@ class LinearMoments(IntegerQuery):
         A, public. Rows are multiplied by `linear_on_grid` of it.
     row_norm : float
         Above 0; with `constant` above 1 and at most 2^20.
-    centre : tuple of float, optional
+    offset : tuple of float, optional
         Public vector that is taken off every row first.
     differences : bool
         Whether rows are differences of records instead, see `pairs`; twice the sensitivity. Tables ask such queries of their
@@ -98,7 +98,7 @@ class LinearMoments(IntegerQuery):
 
     linear: Array
     row_norm: float
-    centre: tuple[float, ...] | None = None
+    offset: tuple[float, ...] | None = None
     differences: bool = False
     constant: bool = False
     name: ClassVar[str] = "second moments of rows times a matrix, clipped in norm"
@@ -109,8 +109,8 @@ class LinearMoments(IntegerQuery):
         """See `Query.check`."""
         check_linear(self.linear, d)
         checks.moderate("row_norm", self.row_norm)
-        check_centre(self.centre, d)
-        check_differences(self.differences, self.centre)
+        check_offset(self.offset, d)
+        check_differences(self.differences, self.offset)
         if not isinstance(self.constant, bool):
             raise checks.refuse("constant", self.constant, "True or False")
         if self.constant and self.differences:
@@ -124,7 +124,7 @@ class LinearMoments(IntegerQuery):
         most = grid.squares(Fraction(self.row_norm) ** 2 - 1) if self.constant else grid.most
 
         def clipped(block: Array) -> Array:
-            vectors, powers = matrix.times(centred(block, self.centre))
+            vectors, powers = matrix.times(centred(block, self.offset))
             whole = on_grid(vectors, powers + grid.power, most)
             one = np.full((len(whole), int(self.constant)), 2.0**grid.power)
             return np.hstack([whole, one]) if self.constant else whole

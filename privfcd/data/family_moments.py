@@ -17,7 +17,7 @@ from privfcd import checks
 from privfcd.accounting import REPLACE_ONE, NeighboringRelation
 from privfcd.data.integer_sums import Grid, block_rows, on_grid, sum_of_products
 from privfcd.data.pairs import blocks
-from privfcd.data.queries import Array, IntegerQuery, Kind, Norm, centred, check_centre, shortened
+from privfcd.data.queries import Array, IntegerQuery, Kind, Norm, centred, check_offset, shortened
 from privfcd.errors import InvalidParameter
 from privfcd.mechanisms import Exact, covariance_sensitivity
 
@@ -40,13 +40,13 @@ class FamilyMoments(IntegerQuery):
         Columns of each family, different within it.
     row_norms : tuple of float
         One for each family, above 0; inf for no clipping (unit 1, and an unbounded sensitivity).
-    centre : tuple of float, optional
+    offset : tuple of float, optional
         Public vector that is taken off every row first.
     """
 
     families: tuple[tuple[int, ...], ...]
     row_norms: tuple[float, ...]
-    centre: tuple[float, ...] | None = None
+    offset: tuple[float, ...] | None = None
     name: ClassVar[str] = "second moments of families of columns, clipped in norm"
     norm: ClassVar[Norm] = "l2"
     kind: ClassVar[Kind] = "numbers"
@@ -62,7 +62,7 @@ class FamilyMoments(IntegerQuery):
                 raise checks.refuse("family", family, f"different columns of 0 to {d - 1}")
             if row_norm != math.inf:
                 checks.moderate("row_norm", row_norm)
-        check_centre(self.centre, d)
+        check_offset(self.offset, d)
 
     @property
     def bounded(self) -> bool:
@@ -75,7 +75,7 @@ class FamilyMoments(IntegerQuery):
         for family, row_norm in zip(self.families, self.row_norms, strict=True):
             grid, size = Grid(row_norm), len(family)
             parts = blocks(rows, False, block_rows(rows.shape[1]))
-            made = (on_grid(centred(block, self.centre)[:, family], grid.power, grid.most) for block in parts)
+            made = (on_grid(centred(block, self.offset)[:, family], grid.power, grid.most) for block in parts)
             upper, scale = _coordinates(size)
             numbers.append(sum_of_products(made, size, grid.most)[0][upper])
             units.append(grid.unit / row_norm**2 / n * scale)
@@ -83,7 +83,7 @@ class FamilyMoments(IntegerQuery):
 
     def unbounded(self, rows: Array, n: int) -> Array:
         """See `IntegerQuery.unbounded`; one vector."""
-        shifted = centred(rows, self.centre)
+        shifted = centred(rows, self.offset)
         parts = []
         for family, row_norm in zip(self.families, self.row_norms, strict=True):
             own = shifted[:, family]

@@ -66,16 +66,16 @@ def _compiled() -> Kernels:
     return Kernels(compiled(_predict), compiled(_sums), compiled(_descend))
 
 
-def _predict(rows: Array, centre: Array, support: NDArray[np.int64], weights: Array, out: Array) -> None:
+def _predict(rows: Array, offset: Array, support: NDArray[np.int64], weights: Array, out: Array) -> None:
     for k in range(rows.shape[0]):
         total = 0.0
         for place in range(support.shape[0]):
             i = support[place]
-            total += (rows[k, i] - centre[i]) * weights[place]
+            total += (rows[k, i] - offset[i]) * weights[place]
         out[k] = total
 
 
-def _sums(rows: Array, centre: Array, slopes: Array, limits: Array, largest: float, block: int, out: Array) -> None:
+def _sums(rows: Array, offset: Array, slopes: Array, limits: Array, largest: float, block: int, out: Array) -> None:
     n, d = rows.shape
     group = slopes.shape[0]
     part = np.empty((group, d))
@@ -84,7 +84,7 @@ def _sums(rows: Array, centre: Array, slopes: Array, limits: Array, largest: flo
         part[:] = 0.0
         for k in range(start, min(start + block, n)):
             for i in range(d):
-                record[i] = max(min(rows[k, i] - centre[i], largest), -largest)
+                record[i] = max(min(rows[k, i] - offset[i], largest), -largest)
             for q in range(group):
                 slope = slopes[q, k]
                 for i in range(d):

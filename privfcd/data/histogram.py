@@ -17,7 +17,7 @@ from privfcd import checks
 from privfcd.accounting import REPLACE_ONE, NeighboringRelation
 from privfcd.data.integer_sums import block_rows
 from privfcd.data.pairs import blocks, check_differences, moved_by, share
-from privfcd.data.queries import Array, IntegerQuery, Kind, Norm, centred, check_centre
+from privfcd.data.queries import Array, IntegerQuery, Kind, Norm, centred, check_offset
 from privfcd.mechanisms import Exact
 from privfcd.moments.octaves import BINS, HIGHEST, LOWEST, largest_noise, upper_bounds
 
@@ -37,7 +37,7 @@ class OctaveHistogram(IntegerQuery):
     ----------
     d : int
         Number of columns.
-    centre : tuple of float, optional
+    offset : tuple of float, optional
         Public vector that is taken off every row first.
     differences : bool
         Whether rows are differences of records instead, see `pairs`; twice the sensitivity. Tables ask such queries of their
@@ -48,7 +48,7 @@ class OctaveHistogram(IntegerQuery):
     """
 
     d: int
-    centre: tuple[float, ...] | None = None
+    offset: tuple[float, ...] | None = None
     differences: bool = False
     only: tuple[int, ...] | None = None
     name: ClassVar[str] = "histogram of octaves of the values and the rows' norms"
@@ -59,8 +59,8 @@ class OctaveHistogram(IntegerQuery):
         """See `Query.check`."""
         if d != self.d:
             raise checks.refuse("d of the histogram", self.d, f"{d}, the table's number of columns")
-        check_centre(self.centre, d)
-        check_differences(self.differences, self.centre)
+        check_offset(self.offset, d)
+        check_differences(self.differences, self.offset)
         for place in self.only or ():
             checks.count("only", place, least=0, most=d - 1)
         if self.only is not None and len(set(self.only)) < len(self.only):
@@ -77,7 +77,7 @@ class OctaveHistogram(IntegerQuery):
         first, terms = np.arange(self.histograms)[:, None] * BINS - LOWEST, 0
         kept = slice(None) if self.only is None else [*self.only, self.d]
         for block in blocks(rows, self.differences, block_rows(self.d)):
-            octaves = np.clip(_octaves(centred(block, self.centre))[kept], LOWEST, HIGHEST)
+            octaves = np.clip(_octaves(centred(block, self.offset))[kept], LOWEST, HIGHEST)
             counts += np.bincount((octaves + first).ravel(), minlength=len(counts))
             terms += len(block)
         return Exact(counts.reshape(-1, BINS), share(self.differences) / n, terms)

@@ -47,12 +47,12 @@ MOVED = 2.0
 """How many times further than a mean over records a mean over pairs moves with one replaced record."""
 
 
-def check_differences(differences: bool, centre: tuple[float, ...] | None) -> None:
-    """Raise InvalidParameter unless `differences` is True or False, and False with a centre."""
+def check_differences(differences: bool, offset: tuple[float, ...] | None) -> None:
+    """Raise InvalidParameter unless `differences` is True or False, and False with a offset."""
     if not isinstance(differences, bool):
         raise checks.refuse("differences", differences, "True or False")
-    if differences and centre is not None:
-        raise InvalidParameter("centre must be left out for differences of records, which it does not change")
+    if differences and offset is not None:
+        raise InvalidParameter("offset must be left out for differences of records, which it does not change")
 
 
 def moved_by(differences: bool, relation: NeighboringRelation) -> float:

@@ -6,7 +6,7 @@ are stated for that n, for one replaced record or one added or removed record. S
 `integer_sums`): their sensitivity is that of the mathematics, at any n. The gradient, which is added up in floating point,
 has an allowance for rounding (Casacuberta, Shoemate, Vadhan and Wagaman 2022 show what is lost without one).
 
-`centre` is a public vector, such as a mean that was released before, which is taken off every row first.
+`offset` is a public vector, such as a mean that was released before, which is taken off every row first.
 """
 
 from __future__ import annotations
@@ -167,12 +167,12 @@ class ColumnSquares(IntegerQuery):
     ----------
     bounds : tuple of float
         Bound on x_j² for each column, above 0; inf for no cut (unit 1, and an unbounded sensitivity).
-    centre : tuple of float, optional
+    offset : tuple of float, optional
         Taken off the rows first.
     """
 
     bounds: tuple[float, ...]
-    centre: tuple[float, ...] | None = None
+    offset: tuple[float, ...] | None = None
     name: ClassVar[str] = "second moment of each column, cut off at its bound"
     norm: ClassVar[Norm] = "l2"
     kind: ClassVar[Kind] = "numbers"
@@ -180,7 +180,7 @@ class ColumnSquares(IntegerQuery):
     def check(self, d: int) -> None:
         """See `Query.check`."""
         _check_bounds(self.bounds, d)
-        check_centre(self.centre, d)
+        check_offset(self.offset, d)
 
     @property
     def bounded(self) -> bool:
@@ -198,7 +198,7 @@ class ColumnSquares(IntegerQuery):
     def _terms(self, rows: Array) -> Array:
         bounds = np.array(self.bounds)
         with np.errstate(over="ignore"):
-            return np.asarray(np.minimum(centred(rows, self.centre) ** 2, bounds) / _units(bounds))
+            return np.asarray(np.minimum(centred(rows, self.offset) ** 2, bounds) / _units(bounds))
 
     def decode(self, answer: Array) -> Array:
         """Return the answer in the columns' own units."""
@@ -220,12 +220,12 @@ class SecondMoments(IntegerQuery):
     ----------
     row_norm : float
         Above 0; inf for no clipping (and an unbounded sensitivity).
-    centre : tuple of float, optional
+    offset : tuple of float, optional
         Taken off the rows first.
     """
 
     row_norm: float
-    centre: tuple[float, ...] | None = None
+    offset: tuple[float, ...] | None = None
     name: ClassVar[str] = "second moments of rows clipped in norm"
     norm: ClassVar[Norm] = "l2"
     kind: ClassVar[Kind] = "symmetric"
@@ -234,7 +234,7 @@ class SecondMoments(IntegerQuery):
         """See `Query.check`."""
         if self.row_norm != math.inf:
             checks.moderate("row_norm", self.row_norm)
-        check_centre(self.centre, d)
+        check_offset(self.offset, d)
 
     @property
     def bounded(self) -> bool:
@@ -245,13 +245,13 @@ class SecondMoments(IntegerQuery):
         """See `IntegerQuery.exact`; shape (d, d)."""
         grid, d = Grid(self.row_norm), rows.shape[1]
         parts = blocks(rows, False, block_rows(d))
-        made = (on_grid(centred(block, self.centre), grid.power, grid.most) for block in parts)
+        made = (on_grid(centred(block, self.offset), grid.power, grid.most) for block in parts)
         numbers, terms = sum_of_products(made, d, grid.most)
         return Exact(numbers, grid.unit / n, terms)
 
     def unbounded(self, rows: Array, n: int) -> Array:
         """See `IntegerQuery.unbounded`; symmetric."""
-        shifted = centred(rows, self.centre)
+        shifted = centred(rows, self.offset)
         moments = shifted.T @ shifted / n
         return np.asarray((moments + moments.T) / 2)
 
@@ -277,13 +277,13 @@ class ClippedGradient(PlainNumbers):
         B, shape (d, d).
     clips : tuple of float
         One for each row i, above 0; inf for no clipping (and an unbounded sensitivity).
-    centre : tuple of float, optional
+    offset : tuple of float, optional
         Taken off the rows first.
     """
 
     weights: tuple[tuple[float, ...], ...]
     clips: tuple[float, ...]
-    centre: tuple[float, ...] | None = None
+    offset: tuple[float, ...] | None = None
     name: ClassVar[str] = "gradient of the least-squares loss, clipped by record"
     norm: ClassVar[Norm] = "l2"
     kind: ClassVar[Kind] = "numbers"
@@ -291,13 +291,13 @@ class ClippedGradient(PlainNumbers):
     def check(self, d: int) -> None:
         """See `Query.check`."""
         _check_bounds(self.clips, d)
-        check_centre(self.centre, d)
+        check_offset(self.offset, d)
         if np.shape(self.weights) != (d, d) or not np.isfinite(np.array(self.weights)).all():
             raise checks.refuse("weights", np.shape(self.weights), f"finite and of shape ({d}, {d})")
 
     def evaluate(self, rows: Array, n: int | None = None) -> Array:
         """See `Query.evaluate`; shape (d, d)."""
-        shifted = centred(rows, self.centre)
+        shifted = centred(rows, self.offset)
         with np.errstate(over="ignore", invalid="ignore"):
             residuals = shifted - record_products(shifted, np.array(self.weights))
         columns = np.ascontiguousarray(shifted.T)
@@ -339,9 +339,9 @@ def gradient_sums(columns: Array, residual: Array, clips: Array) -> Array:
     return np.asarray(np.nan_to_num(terms, nan=0.0).sum(axis=1))  # 0 * inf of an absurd record counts as 0
 
 
-def centred(rows: Array, centre: tuple[float, ...] | None) -> Array:
-    """Return `rows` without `centre`."""
-    return rows if centre is None else rows - np.array(centre)
+def centred(rows: Array, offset: tuple[float, ...] | None) -> Array:
+    """Return `rows` without `offset`."""
+    return rows if offset is None else rows - np.array(offset)
 
 
 def shortened(rows: Array, row_norm: float) -> Array:
@@ -358,10 +358,10 @@ def shortened(rows: Array, row_norm: float) -> Array:
     return np.where(too_long, directions * (row_norm / np.where(lengths > 0, lengths, 1.0)), rows)
 
 
-def check_centre(centre: tuple[float, ...] | None, d: int) -> None:
-    """Raise InvalidParameter unless `centre` is None or `d` numbers that any record can be shifted by."""
-    if centre is not None and (len(centre) != d or not (np.abs(centre) <= 1e50).all()):
-        raise checks.refuse("centre", centre, f"{d} numbers of at most 1e50")
+def check_offset(offset: tuple[float, ...] | None, d: int) -> None:
+    """Raise InvalidParameter unless `offset` is None or `d` numbers that any record can be shifted by."""
+    if offset is not None and (len(offset) != d or not (np.abs(offset) <= 1e50).all()):
+        raise checks.refuse("offset", offset, f"{d} numbers of at most 1e50")
 
 
 def _check_bounds(bounds: tuple[float, ...], d: int) -> None:

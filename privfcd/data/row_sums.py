@@ -31,29 +31,29 @@ def blocked_slack(n: int) -> float:
     return rounding_slack(n, BLOCK + math.ceil(2 * n / BLOCK))
 
 
-def predictions(rows: Array, centre: Array, weights: Array, kernels: Kernels | None) -> Array:
-    """Return (x - centre) · weights for each record, shape (n,); only weights that are not 0 are looked at."""
+def predictions(rows: Array, offset: Array, weights: Array, kernels: Kernels | None) -> Array:
+    """Return (x - offset) · weights for each record, shape (n,); only weights that are not 0 are looked at."""
     support = np.flatnonzero(weights)
     out = np.zeros(len(rows))
     with np.errstate(over="ignore", invalid="ignore"):
         if kernels is not None:
-            kernels.predict(rows, centre, support, weights[support], out)
+            kernels.predict(rows, offset, support, weights[support], out)
             return out
         for i in support.tolist():
-            term = rows[:, i] - centre[i]
+            term = rows[:, i] - offset[i]
             term *= weights[i]
             out += term
     return out
 
 
-def clipped_sums(rows: Array, centre: Array, slopes: Array, limits: Array, kernels: Kernels | None) -> Array:
+def clipped_sums(rows: Array, offset: Array, slopes: Array, limits: Array, kernels: Kernels | None) -> Array:
     """Return the sums for some variables.
 
     Parameters
     ----------
     rows : ndarray of shape (n, d)
         Contiguous.
-    centre : ndarray of shape (d,)
+    offset : ndarray of shape (d,)
         Taken off each row.
     slopes : ndarray of shape (variables, n)
         Finite.
@@ -68,16 +68,16 @@ def clipped_sums(rows: Array, centre: Array, slopes: Array, limits: Array, kerne
     """
     out = np.zeros((len(slopes), rows.shape[1]))
     if kernels is not None:
-        kernels.sums(rows, centre, slopes, limits, LARGEST, BLOCK, out)
+        kernels.sums(rows, offset, slopes, limits, LARGEST, BLOCK, out)
         return out
     terms, shifted = np.empty((BLOCK, rows.shape[1])), np.empty((BLOCK, rows.shape[1]))
-    moved, below = bool(centre.any()), -limits
+    moved, below = bool(offset.any()), -limits
     with np.errstate(over="ignore", invalid="ignore"):
         for start in range(0, len(rows), BLOCK):
             block = rows[start : start + BLOCK]
             part = terms[: len(block)]
             if moved:
-                block = np.subtract(block, centre, out=shifted[: len(block)])
+                block = np.subtract(block, offset, out=shifted[: len(block)])
                 np.clip(block, -LARGEST, LARGEST, out=block)
             for q, slope in enumerate(slopes):
                 np.multiply(block, slope[start : start + BLOCK, None], out=part)

@@ -22,7 +22,7 @@ def table_moments(
     row_norm: float | None = None,
     epsilon: float | None = None,
     delta: float | None = None,
-    centre: tuple[float, ...] | None = None,
+    offset: tuple[float, ...] | None = None,
 ) -> Moments:
     """Return the second moments of a table, in one release.
 
@@ -34,7 +34,7 @@ def table_moments(
         Rows are shortened to this Euclidean norm. By default the norm of the table's declared bounds.
     epsilon, delta : float, optional
         The release's (epsilon, delta), by the analytic Gaussian mechanism; required for a table with a budget.
-    centre : tuple of float, optional
+    offset : tuple of float, optional
         Public vector that is taken off every row first.
 
     Raises
@@ -46,16 +46,16 @@ def table_moments(
     """
     checks.instance("table", table, PrivateTable, "a PrivateTable: PrivateTable(rows, bounds=..., budget=Budget(...))")
     if table.open:
-        answer = table.release(SecondMoments(math.inf, centre), AnalyticGaussian(0.0))
-        return Moments(answer.matrix, table.n_rows, table.columns, (), _mean(centre), (table_origin(table),))
+        answer = table.release(SecondMoments(math.inf, offset), AnalyticGaussian(0.0))
+        return Moments(answer.matrix, table.n_rows, table.columns, (), _mean(offset), (table_origin(table),))
     if row_norm is None:
         if table.bounds is None:
             raise InvalidParameter(f"row_norm must be given for {table.name!r}, which declares no bounds, got None")
-        shift = np.zeros(table.n_columns) if centre is None else np.abs(centre)
+        shift = np.zeros(table.n_columns) if offset is None else np.abs(offset)
         row_norm = float(np.linalg.norm(np.array(table.bounds) + shift))
     if epsilon is None or delta is None:
         raise InvalidParameter(f"epsilon and delta must be given for a table with a budget, got {epsilon!r}, {delta!r}")
-    query = SecondMoments(checks.positive("row_norm", row_norm), centre)
+    query = SecondMoments(checks.positive("row_norm", row_norm), offset)
     mechanism = AnalyticGaussian.calibrated(epsilon, delta, query.sensitivity(table.n_rows, table.relation))
     if table.ledger.budget is not None and table.ledger.budget.notion == "approximate":
         plan = [PlanPart(query.name, table.event(query, mechanism), 1)]
@@ -65,7 +65,7 @@ def table_moments(
     else:
         answer = table.release(query, mechanism)
     noise = (NoiseTerm(answer.scale),)
-    return Moments(answer.matrix, table.n_rows, table.columns, noise, _mean(centre), (table_origin(table),))
+    return Moments(answer.matrix, table.n_rows, table.columns, noise, _mean(offset), (table_origin(table),))
 
 
 def table_origin(table: PrivateTable) -> Origin:
@@ -73,5 +73,5 @@ def table_origin(table: PrivateTable) -> Origin:
     return origin_of(table.name, noisy=not table.open, secure=table.noise.secure)
 
 
-def _mean(centre: tuple[float, ...] | None) -> np.ndarray | None:
-    return None if centre is None else np.array(centre)
+def _mean(offset: tuple[float, ...] | None) -> np.ndarray | None:
+    return None if offset is None else np.array(offset)

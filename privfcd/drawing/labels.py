@@ -89,7 +89,7 @@ def _joins(character: str) -> bool:
 
 @dataclass(frozen=True)
 class EdgeLabel:
-    """A text and the centre and half width of its place."""
+    """A text and the offset and half width of its place."""
 
     text: str
     x: float

@@ -66,11 +66,11 @@ def spacing(scale: float) -> float:
 def exactly(entropy: Entropy, value: float, scale: float, sign: int, number: Lazy, bits: int = GRID_BITS) -> float:
     """Return R(value + scale * sign * number) by exact arithmetic; scale above 0."""
     unit = Fraction(2) ** exponent(scale, bits)
-    centre = Fraction(value) / unit + Fraction(1, 2)
+    offset = Fraction(value) / unit + Fraction(1, 2)
     slope = sign * Fraction(scale) / unit
     while True:
-        point = math.floor(centre + slope * number.low)
-        if point == math.floor(centre + slope * number.high):
+        point = math.floor(offset + slope * number.low)
+        if point == math.floor(offset + slope * number.high):
             break
         number = number.more(entropy)
     try:

@@ -109,12 +109,12 @@ class _SimulatedStream:
         self._generator = generator
 
     def gaussian(self, value: ArrayLike, scale: float | Array) -> Array:
-        centre = finite("value", value)
-        return _within_doubles(self._generator.normal(centre, checked_scale(scale, centre.shape)))
+        offset = finite("value", value)
+        return _within_doubles(self._generator.normal(offset, checked_scale(scale, offset.shape)))
 
     def laplace(self, value: ArrayLike, scale: float | Array) -> Array:
-        centre = finite("value", value)
-        return _within_doubles(self._generator.laplace(centre, checked_scale(scale, centre.shape)))
+        offset = finite("value", value)
+        return _within_doubles(self._generator.laplace(offset, checked_scale(scale, offset.shape)))
 
     def select(self, scores: Array, scale: float) -> int:
         if scale == 0:

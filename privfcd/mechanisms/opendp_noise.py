@@ -63,12 +63,12 @@ class _OpenDPStream:
 def _elementwise(kind: str, value: ArrayLike | Exact, scale: float | Array) -> Array:
     if isinstance(value, Exact):
         return _whole(kind, value, scale)
-    centre = finite("value", value)
-    scales = np.broadcast_to(checked_scale(scale, centre.shape), centre.shape)
-    noisy = np.array(centre)
+    offset = finite("value", value)
+    scales = np.broadcast_to(checked_scale(scale, offset.shape), offset.shape)
+    noisy = np.array(offset)
     for one in np.unique(scales[scales > 0]):
         mask = scales == one
-        noisy[mask] = _opendp_measurement(kind, float(one))(centre[mask].tolist())
+        noisy[mask] = _opendp_measurement(kind, float(one))(offset[mask].tolist())
     largest = np.finfo(np.float64).max
     return np.clip(noisy, -largest, largest)
 

@@ -129,18 +129,18 @@ class SecureSampler:
             pool.give_back(reserve)
             noisy = grid.add_one(self._entropy, reserve.law, float(value), float(scale), z, special)
             return np.asarray(noisy)
-        centre = _doubles("value", value)
-        if not np.isfinite(centre).all():
+        offset = _doubles("value", value)
+        if not np.isfinite(offset).all():
             raise _not_finite("value")
-        scales = _scales(scale, centre.shape)
-        flat = centre.ravel()
+        scales = _scales(scale, offset.shape)
+        flat = offset.ravel()
         if isinstance(scales, float):
             row = self._row(pool, flat, scales) if scales else flat.copy()
         else:
             row = flat.copy()
             noised = scales > 0
             row[noised] = self._row(pool, flat[noised], scales[noised])
-        return row.reshape(centre.shape)
+        return row.reshape(offset.shape)
 
     def _row(self, pool: Pool[_Reserve], value: Array, scale: float | Array) -> Array:
         reserve = pool.lend()

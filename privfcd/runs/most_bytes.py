@@ -8,16 +8,17 @@ those of the messages' own `payload_bytes`.
   had, so at most s + PK, and never more than d (d - 1). s is 0 before the first round. Fed-BNSL's Frank-Wolfe steps do the
   same, with one entry in each of d columns a step.
 - A release of moments in rounds sends, beside numbers whose count is known, one matrix A for each round: d² entries at most.
-- FedACD sends one bit a pair of variables to a party, and gets two. Layer l, for l = 0 to `largest`, is asked for only where
-  some variable has more than l neighbours, which is never more than d - 1: so there are at most min(largest + 1, d - 1)
-  layers, and one more exchange of the same size for arcs. Then it sends a bit a pair again, and gets a byte for each
-  unshielded triple: at most d (d - 1)² / 8 of them. Last come two counts of tests for each pair, two bytes each.
+- FedACD sends one bit a pair of variables to a party, and gets two. Layer l, for l = 0 to `max_cond_vars`, is asked
+  for only where some variable has more than l neighbours, which is never more than d - 1: so there are at most
+  min(max_cond_vars + 1, d - 1) layers, and one more exchange of the same size for arcs. Then it sends a bit a pair
+  again, and gets a byte for each unshielded triple: at most d (d - 1)² / 8 of them. Last come two counts of tests for
+  each pair, two bytes each.
 - Parties that keep their moments (Fed-BNSL, PERI, I-PERI) send one copy of noisy ones with their noise's law, or of exact
   ones the columns' sizes.
 - PERI and I-PERI ask for regrets of families, a node with some of the other d - 1 as parents. Each search remembers what it
-  was told and asks for no family twice: at most d 2^(d - 1) of them in each. `most_parents` bounds the families that a step
+  was told and asks for no family twice: at most d 2^(d - 1) of them in each. `max_parents` bounds the families that a step
   may lead to, not all that it looks at. Where PERI pays for each regret, no more families are asked for than K
-  (`most_regrets`) and the party's own d, which cost nothing. Beside the searches there are two questions after the regret
+  (`max_regrets`) and the party's own d, which cost nothing. Beside the searches there are two questions after the regret
   of a whole graph; and directions: each party's graph, or, by regrets, one question for each collider that is made, which
   directs one edge at least, and a last one, about at most d (d - 1) (d - 2) / 2 colliders each.
 """
@@ -111,7 +112,7 @@ def most_bytes(
         if parameters["combine"] == "sum":  # all moments in one place: nobody is asked for votes
             return (released if rounds_learnt else None), ""
         # without a budget moments stay at the parties, and only votes pass
-        return released * private + most_vote_bytes(d, parties, model.largest, model.variant), ""
+        return released * private + most_vote_bytes(d, parties, model.max_cond_vars, model.variant), ""
     if isinstance(model, FedBNSL):
         if model.local_step == "closed-form":
             return None, ""
@@ -194,20 +195,20 @@ def most_kept_bytes(columns: int, parties: int, labels: Sequence[str] | None, *,
     return BYTES_A_FLOAT * parties * (columns + columns * (columns + 1) // 2 + law)
 
 
-def most_vote_bytes(columns: int, parties: int, largest: int, variant: str) -> int:
+def most_vote_bytes(columns: int, parties: int, max_cond_vars: int, variant: str) -> int:
     """Return a bound on the messages of FedACD's layers and directions.
 
     Parameters
     ----------
     columns, parties : int
         d and P.
-    largest : int
+    max_cond_vars : int
         Size of the largest conditioning set.
     variant : str
         Whose rules: by the paper's there are no votes on v-structures.
     """
     pairs = columns * (columns - 1) // 2
-    layers = (min(largest + 1, columns - 1) + 1) * (-(-pairs // 8) + -(-2 * pairs // 8))
+    layers = (min(max_cond_vars + 1, columns - 1) + 1) * (-(-pairs // 8) + -(-2 * pairs // 8))
     layers += 4 * pairs  # how many tests of each pair were made, and how many could not say
     if variant != "stable":
         return parties * (layers + columns)
@@ -222,7 +223,7 @@ def _most_regret_bytes(model: PERI | IPERI, d: int, parties: int) -> tuple[int, 
     each = AskRegrets(((0, 0),), "none", d).payload_bytes() + BYTES_A_FLOAT
     families = d * 2 ** (d - 1)
     if model.privacy == "regret" and not settings.masked:
-        families = min(families, model.most_regrets + d)
+        families = min(families, model.max_regrets + d)
     twice = settings.masked and settings.worst == "party"
     searches = (3 if twice else 1) + settings.refine + (settings.orientation == "authors")
     whole = searches * families * each

@@ -146,9 +146,11 @@ def test_the_skeleton_is_that_of_an_independent_library(seed: int) -> None:
     np.testing.assert_array_equal(ours.adjacent, other)
 
 
-@pytest.mark.parametrize(("alpha", "largest", "name"), [(0.0, 3, "alpha"), (1.5, 3, "alpha"), (0.01, -1, "largest")])
-def test_bad_levels_are_refused(alpha: float, largest: int, name: str) -> None:
+@pytest.mark.parametrize(
+    ("alpha", "max_cond_vars", "name"), [(0.0, 3, "alpha"), (1.5, 3, "alpha"), (0.01, -1, "max_cond_vars")]
+)
+def test_bad_levels_are_refused(alpha: float, max_cond_vars: int, name: str) -> None:
     with pytest.raises(InvalidParameter, match=name):
-        stable_skeleton(FisherZ(moments_of(np.random.default_rng(0).normal(size=(9, 3)))), alpha, largest)
+        stable_skeleton(FisherZ(moments_of(np.random.default_rng(0).normal(size=(9, 3)))), alpha, max_cond_vars)
     with pytest.raises(InvalidParameter, match="moments"):
         FisherZ(np.eye(3))  # type: ignore[arg-type]

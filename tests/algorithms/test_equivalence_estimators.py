@@ -23,7 +23,7 @@ def population(seed: int, d: int = 8, edges: int = 9) -> tuple[np.ndarray, Momen
 
 
 @pytest.mark.parametrize("seed", range(8))
-@pytest.mark.parametrize("model", [PC(alpha=1e-4, largest=None), GES()])
+@pytest.mark.parametrize("model", [PC(alpha=1e-4, max_cond_vars=None), GES()])
 def test_population_moments_give_the_class(model: PC | GES, seed: int) -> None:
     weights, moments = population(seed)
     model.fit(moments)
@@ -87,12 +87,12 @@ def test_orientation_of_any_skeleton_ends_without_directed_cycles(seed: int) -> 
     ("model", "name"),
     [
         (PC(alpha=2.0), "alpha"),
-        (PC(largest=-1), "largest"),
+        (PC(max_cond_vars=-1), "max_cond_vars"),
         (PC(release="none"), "release"),
         (PC(center="yes"), "center"),  # type: ignore[arg-type]
         (GES(penalty=-1.0), "penalty"),
         (GES(turning=1), "turning"),  # type: ignore[arg-type]
-        (GES(most_parents=-1), "most_parents"),
+        (GES(max_parents=-1), "max_parents"),
         (GES(release="exactly"), "release"),
     ],
 )

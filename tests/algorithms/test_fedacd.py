@@ -40,7 +40,7 @@ from privfcd.moments import Moments
 LEVELS = (2, 3, 2, 4, 3)
 NAMES = ("e", "a", "d", "b", "c")
 SETTINGS = {
-    **{"alpha": 0.01, "largest": 3, "mask_rate": 0.6, "quorum": 0.0, "variant": "stable"},
+    **{"alpha": 0.01, "max_cond_vars": 3, "mask_rate": 0.6, "quorum": 0.0, "variant": "stable"},
     **{"per_cell": 5.0, "sample_size": 10.0, "levels": None},
 }
 
@@ -250,7 +250,7 @@ def test_exact_laws_give_the_class_of_the_graph(seed: int, parties: int) -> None
         moments.append(Moments((matrix + matrix.T) / 2, 10**7, tuple("abcdef")))
     faithful = [0.0 if p < 1e-9 else 1.0 if p > 0.999 else math.nan for part in moments for p in all_p_values(part)]
     assume(not np.isnan(faithful).any())  # nothing cancels, or nearly
-    model = FedACD(alpha=1e-6, largest=4, combine="vote").fit(moments)
+    model = FedACD(alpha=1e-6, max_cond_vars=4, combine="vote").fit(moments)
     assert model.cpdag_ == dag_to_cpdag(truth) and model.orientation_.valid
     np.testing.assert_array_equal(model.adjacency_matrix_ != 0, model.cpdag_.matrix())
     for i, j, data in model.causal_graph_.edges(data=True):
@@ -286,7 +286,7 @@ def test_separating_sets_are_all_of_them(seed: int) -> None:
 
 
 def test_the_layers_end_with_the_common_skeleton_or_the_largest_set() -> None:
-    model = FedACD(largest=1).fit(tables_of(continuous(4), tuple("abcdef")))
+    model = FedACD(max_cond_vars=1).fit(tables_of(continuous(4), tuple("abcdef")))
     assert len(model.layers_) == 2
     lonely = np.random.default_rng(0).normal(size=(200, 4))
     assert len(FedACD(alpha=1e-6, mask_rate=0.0).fit(tables_of([lonely, lonely[::-1] * 2], tuple("abcd"))).layers_) == 1
@@ -372,7 +372,7 @@ def test_moments_stand_for_tables_and_are_reused() -> None:
         ({"levels": "five"}, "levels"),
         ({"levels": True}, "levels"),
         ({"alpha": 0.0}, "alpha"),
-        ({"largest": -1}, "largest"),
+        ({"max_cond_vars": -1}, "max_cond_vars"),
         ({"mask_rate": 1.5}, "mask_rate"),
         ({"quorum": -0.1}, "quorum"),
         ({"combine": "all"}, "combine"),

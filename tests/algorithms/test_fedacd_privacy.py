@@ -143,9 +143,9 @@ LEVELS = (2, 3, 2)
 
 
 @pytest.mark.parametrize("relation", [NeighboringRelation.REPLACE_ONE, NeighboringRelation.ADD_OR_REMOVE_ONE])
-@pytest.mark.parametrize("largest", [0, 1])
-def test_scores_of_votes_move_no_further_than_stated(relation: NeighboringRelation, largest: int) -> None:
-    query = DependenceScores(LEVELS, ~np.eye(3, dtype=bool), largest)
+@pytest.mark.parametrize("max_cond_vars", [0, 1])
+def test_scores_of_votes_move_no_further_than_stated(relation: NeighboringRelation, max_cond_vars: int) -> None:
+    query = DependenceScores(LEVELS, ~np.eye(3, dtype=bool), max_cond_vars)
 
     class Public:
         name, norm, kind = query.name, query.norm, query.kind

@@ -197,12 +197,12 @@ def test_noise_lowers_the_effective_rows() -> None:
 def test_limits_and_refusals() -> None:
     _, parts = linear_gaussian(6, parties=1, rows=500, seed=1, edges=12)
     score = GaussianBIC(exact_moments(parts[0], centred=True))
-    small = greedy_search(score, most_parents=1)
+    small = greedy_search(score, max_parents=1)
     assert all(mask.bit_count() <= 1 for mask in dag_of(small.cpdag).parents)
     again = greedy_search(score, start=greedy_search(score).cpdag)
     assert not again.steps
-    with pytest.raises(InvalidParameter, match="most_parents"):
-        greedy_search(score, most_parents=-1)
+    with pytest.raises(InvalidParameter, match="max_parents"):
+        greedy_search(score, max_parents=-1)
     with pytest.raises(InvalidParameter, match="start"):
         greedy_search(score, start=Pdag((0, 0), (0, 0)))
     with pytest.raises(InvalidParameter, match="turning"):

@@ -63,10 +63,10 @@ def soft(value: float, limit: float) -> float:
     st.sampled_from([None, (0.5, -1.0, 2.0)]),
 )
 def test_after_many_moves_the_session_is_what_it_would_be_from_scratch(
-    moves: list[tuple[tuple[int, int], float]], clip: float, centre: tuple[float, ...] | None
+    moves: list[tuple[tuple[int, int], float]], clip: float, offset: tuple[float, ...] | None
 ) -> None:
     rows = data()
-    session, _, descent = opened(rows, clip=clip, z=None, centre=centre)
+    session, _, descent = opened(rows, clip=clip, z=None, offset=offset)
     start, pull = np.zeros((D, D)), np.random.default_rng(1).normal(size=(D, D))
     session.start(start, pull)
     weights = start.copy()
@@ -76,7 +76,7 @@ def test_after_many_moves_the_session_is_what_it_would_be_from_scratch(
     assert np.array_equal(session.weights, weights)
     assert not start.any(), "the caller's array is not written to"
     clips = tuple(descent.clips().tolist())
-    gradient = ClippedGradient(tuple(map(tuple, weights)), clips, centre).evaluate(rows)
+    gradient = ClippedGradient(tuple(map(tuple, weights)), clips, offset).evaluate(rows)
     public = pull + descent.ridge * weights
     for i, j in OFF:
         assert session.gradient(i, j) == pytest.approx(gradient[i, j] + public[i, j], rel=1e-9, abs=1e-9)
@@ -243,7 +243,7 @@ def test_sessions_refuse_reservations_that_do_not_cover_them() -> None:
         ({"l1": -0.1}, "l1 must be"),
         ({"ridge": math.inf}, "ridge must be"),
         ({"z": -1.0}, "noise_multiplier must be"),
-        ({"centre": (0.0, 1.0)}, "centre must be"),
+        ({"offset": (0.0, 1.0)}, "offset must be"),
     ],
     ids=str,
 )

@@ -190,11 +190,11 @@ def test_clipped_products_that_are_denormal_keep_the_norm() -> None:
 
 
 @pytest.mark.parametrize("query", [SecondMoments(1.0, (-1e308, 0.0)), DirectionMoments(np.eye(2), (-1e308, 0.0))])
-def test_no_record_decides_whether_a_release_with_a_centre_fails(query: Query) -> None:
+def test_no_record_decides_whether_a_release_with_a_offset_fails(query: Query) -> None:
     rows = gaussian(50, 2)
     rows[0] = 1.7e308
     table = private(rows)
-    with pytest.raises(InvalidParameter, match="centre"):
+    with pytest.raises(InvalidParameter, match="offset"):
         table.release(query, AnalyticGaussian(1.0))
     assert not table.ledger.entries()
 

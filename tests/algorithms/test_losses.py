@@ -47,7 +47,7 @@ def test_no_neighbours_are_further_apart_than_claimed(loss: Any, relation: Any) 
         SupportGradient(WEIGHTS, (0.5, 1.0, 2.0), loss=loss, fast=False),
         SupportGradient(WEIGHTS, (0.5, 1.0, 2.0), (0.3, -0.2, 0.1), loss, fast=False),
     ):
-        null = getattr(query, "centre", None) or (0.0, 0.0, 0.0)  # a record that adds nothing
+        null = getattr(query, "offset", None) or (0.0, 0.0, 0.0)  # a record that adds nothing
         found = search_sensitivity(
             query, n=6, d=3, bound=10.0, relation=relation, removal=null, evaluations=400, seed=1
         )
@@ -58,11 +58,11 @@ def test_no_neighbours_are_further_apart_than_claimed(loss: Any, relation: Any) 
 
 def test_the_support_gradient_is_the_gradients_part_in_units_of_the_clips() -> None:
     rows = np.random.default_rng(0).normal(size=(50, 3))
-    for centre in (None, (0.1, 0.2, -0.3)):
+    for offset in (None, (0.1, 0.2, -0.3)):
         clips = (0.5, 1.0, 2.0)
-        query = SupportGradient(WEIGHTS, clips, centre, fast=False)
+        query = SupportGradient(WEIGHTS, clips, offset, fast=False)
         query.check(3)
-        whole = ClippedGradient(WEIGHTS, clips, centre).evaluate(rows)
+        whole = ClippedGradient(WEIGHTS, clips, offset).evaluate(rows)
         support = np.array(WEIGHTS) != 0
         np.testing.assert_allclose(query.evaluate(rows) * np.array([0.5, 1.0]), whole[support], rtol=1e-9)
         np.testing.assert_allclose(query.decode(query.evaluate(rows)), np.where(support, whole, 0), rtol=1e-9)
@@ -80,7 +80,7 @@ def test_the_support_gradient_is_the_gradients_part_in_units_of_the_clips() -> N
         ({"weights": ((1.0, 1.0, 0.0),) * 3}, "none on the diagonal"),
         ({"clips": (1.0, 1.0)}, "clips must be 3 numbers"),
         ({"clips": (1.0, 0.0, 1.0)}, "clip must be"),
-        ({"centre": (math.nan,) * 3}, "centre must be"),
+        ({"offset": (math.nan,) * 3}, "offset must be"),
         ({"loss": "cubic"}, "loss must be"),
         ({"fast": 1}, "fast must be"),
     ],

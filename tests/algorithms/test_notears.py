@@ -25,7 +25,7 @@ from privfcd.moments import Moments, NoiseTerm, pooled
 from tests.support.helpers import exact
 
 Tables = Callable[..., list[PrivateTable]]
-SETTINGS: dict[str, Any] = {"l1": 0.1, "max_iterations": 100, "h_tolerance": 1e-9, "rho_max": 1e16}
+SETTINGS: dict[str, Any] = {"l1": 0.1, "max_iter": 100, "h_tolerance": 1e-9, "rho_max": 1e16}
 
 
 def moments_of(weights: np.ndarray, rows: int, seed: int) -> np.ndarray:
@@ -218,7 +218,7 @@ def test_released_moments_cost_nothing_more(tables: Tables) -> None:
     [
         {"l1": -1},
         {"threshold": math.nan},
-        {"max_iterations": 0},
+        {"max_iter": 0},
         {"h_tolerance": 0},
         {"rho_max": math.inf},
         {"center": 1},

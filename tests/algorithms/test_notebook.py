@@ -24,7 +24,7 @@ ESTIMATORS: list[tuple[type[Any], dict[str, Any]]] = [
     (pf.FedSparseBNSL, {"rounds": 3, "updates": 4}),
     (pf.FedSparseBNSL, {"rounds": 3, "updates": 4, "release": "preconditioned"}),
     (pf.FedBNSL, {"rounds": 3}),
-    (pf.NOTEARS, {"max_iterations": 3}),
+    (pf.NOTEARS, {"max_iter": 3}),
     (pf.EqualVarianceSearch, {}),
     (pf.PC, {}),
     (pf.GES, {}),

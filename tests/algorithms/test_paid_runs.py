@@ -64,7 +64,7 @@ def test_fed_sparse_ends_with_the_rounds_before(monkeypatch: Any, at: int) -> No
 
 
 def test_fed_sparse_ends_where_a_party_cannot_compute_scores_any_more(monkeypatch: Any) -> None:
-    monkeypatch.setattr(greedy.GreedyDescent, "largest_public", lambda *_: 1e-9)
+    monkeypatch.setattr(greedy.GreedyDescent, "max_cond_vars_public", lambda *_: 1e-9)
     model = pf.FedSparseBNSL(release="coordinates", rounds=4, updates=2).fit(paying())
     assert "weights grew" in model.notes_[-1] and len(model.history_) < 4
 
@@ -93,7 +93,7 @@ def test_warnings_that_were_made_errors_do_not_lose_what_was_paid_for(monkeypatc
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         released = pf.release_moments(paying())
-        model = pf.IPERI(privacy="regret", most_regrets=7).fit(paying())
+        model = pf.IPERI(privacy="regret", max_regrets=7).fit(paying())
         seen.append(released.rule["unknown"])
     assert seen == [["x0"]] and model.notes_ and model.privacy_report_
     with pytest.warns(MomentsWarning, match="x0") as caught:

@@ -44,8 +44,8 @@ def tables_of(count: int = 2, epsilon: float = 5.0, d: int = 3, noise: Any = Non
 
 def test_regrets_beyond_the_plan_are_refused_and_what_was_charged_stays_spent(spy: Any) -> None:
     tables = tables_of(noise=spy)
-    with pytest.warns(UnfinishedWarning, match="most_regrets"):
-        IPERI(privacy="regret", most_regrets=4).fit(tables)
+    with pytest.warns(UnfinishedWarning, match="max_regrets"):
+        IPERI(privacy="regret", max_regrets=4).fit(tables)
     regrets = [draw for draw in spy.draws if draw.kind == "laplace"]
     assert len(regrets) <= 2 * 4
     assert len(set(draw.key for draw in spy.draws)) == len(spy.draws), "a stream of noise was used twice"
@@ -55,7 +55,7 @@ def test_regrets_beyond_the_plan_are_refused_and_what_was_charged_stays_spent(sp
 
 def test_every_regret_that_is_answered_was_planned_and_has_its_noise(spy: Any) -> None:
     tables = tables_of(noise=spy)
-    model = PERI(privacy="regret", most_regrets=60).fit(tables)
+    model = PERI(privacy="regret", max_regrets=60).fit(tables)
     drawn = [draw for draw in spy.draws if draw.kind == "laplace"]
     planned = model.rule_["noise multipliers"]
     query = RegressionLoss(0, (), (1,), (4.0,) * 3, 3.0, 0.5)

@@ -117,7 +117,7 @@ def test_beyond_the_plan_nothing_is_released(tables: Tables) -> None:
 def test_the_plan_costs_what_the_budget_is_and_draws_are_counted(tables: Tables, relation: Any) -> None:
     options = {} if relation is None else {"relation": relation, "declared_rows": 200}
     made = bounded(tables, **options)
-    model = IPERI(privacy="regret", most_regrets=150).fit(made)
+    model = IPERI(privacy="regret", max_regrets=150).fit(made)
     assert model.privacy_report_ is not None
     for table, report in zip(made, model.privacy_report_, strict=True):
         assert [(part.label, part.planned) for part in report.parts] == [(COVARIANCE, 1), (REGRETS, 150)]

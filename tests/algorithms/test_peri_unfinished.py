@@ -24,7 +24,7 @@ from privfcd.runs import plan_run
 Tables = Callable[..., list[PrivateTable]]
 MODELS: list[tuple[Any, dict[str, Any]]] = [
     (PERI, {}),
-    (PERI, {"most_parents": 2, "turning": False, "local": "ges"}),
+    (PERI, {"max_parents": 2, "turning": False, "local": "ges"}),
     (IPERI, {}),
     (IPERI, {"refine": False}),
     (IPERI, {"refine": False, "orientation": "regret"}),
@@ -56,12 +56,12 @@ def test_a_run_that_was_paid_for_always_ends_with_a_graph(
     unfinished = []
     for most in (1, 2, 6, 9, 13, 18, 25, 40, 400):
         made = paying(tables, epsilon)
-        model = make(privacy="regret", most_regrets=most, **options)
+        model = make(privacy="regret", max_regrets=most, **options)
         least = least_regrets(model._settings(), 4)
         if most < least:
-            with pytest.raises(InvalidParameter, match=f"most_regrets must be at least {least} for 4 columns"):
+            with pytest.raises(InvalidParameter, match=f"max_regrets must be at least {least} for 4 columns"):
                 model.fit(made)
-            with pytest.raises(InvalidParameter, match="most_regrets must be at least"):
+            with pytest.raises(InvalidParameter, match="max_regrets must be at least"):
                 plan_run(model, made)
             assert not any(table.ledger.entries() for table in made)
             continue
@@ -73,7 +73,7 @@ def test_a_run_that_was_paid_for_always_ends_with_a_graph(
             drawn = {part.label: part.drawn for part in report.parts}
             assert drawn[REGRETS] <= most and table.ledger.entries()
         if cut:
-            assert "most_regrets" in model.notes_[0] and run_summary(model, 1.0)["notes"] == model.notes_
+            assert "max_regrets" in model.notes_[0] and run_summary(model, 1.0)["notes"] == model.notes_
             with pytest.warns(UnfinishedWarning):
                 make(**model.get_params()).fit(paying(tables, epsilon))
     assert not unfinished[-1]  # with enough of them nothing is left undone
@@ -85,20 +85,20 @@ def test_enough_regrets_give_what_exact_moments_without_a_budget_give(
 ) -> None:
     """Open tables pay nothing, and stop as those with a budget do: the plan counts, not the noise."""
     made = tables(bounds=8.0)
-    full, cut = fitted(make(privacy="regret", most_regrets=10_000, **options), made)
+    full, cut = fitted(make(privacy="regret", max_regrets=10_000, **options), made)
     assert not cut
     needed = max(report.parts[1].drawn for report in full.privacy_report_)
-    again, cut = fitted(make(privacy="regret", most_regrets=needed, **options), tables(bounds=8.0))
+    again, cut = fitted(make(privacy="regret", max_regrets=needed, **options), tables(bounds=8.0))
     assert not cut and np.array_equal(again.adjacency_matrix_, full.adjacency_matrix_)
     assert needed >= least_regrets(full._settings(), 4)
     if needed > max(1, least_regrets(full._settings(), 4)):
-        assert fitted(make(privacy="regret", most_regrets=needed - 1, **options), tables(bounds=8.0))[1]
+        assert fitted(make(privacy="regret", max_regrets=needed - 1, **options), tables(bounds=8.0))[1]
 
 
 def test_what_was_left_out_is_named(tables: Tables) -> None:
     said = set()
     for most in range(6, 60):
-        options = {"privacy": "regret", "orientation": "regret", "most_regrets": most}
+        options = {"privacy": "regret", "orientation": "regret", "max_regrets": most}
         model, cut = fitted(IPERI(**options), tables(bounds=8.0))
         if cut:
             said.add(model.notes_[0].split(":")[0])
@@ -109,9 +109,9 @@ def test_what_was_left_out_is_named(tables: Tables) -> None:
 
 
 def test_a_later_fit_forgets_the_note(tables: Tables) -> None:
-    model = PERI(privacy="regret", most_regrets=12)
+    model = PERI(privacy="regret", max_regrets=12)
     _, cut = fitted(model, paying(tables))
-    model.set_params(most_regrets=400)
+    model.set_params(max_regrets=400)
     again = fitted(model, paying(tables))[0]
     assert cut and again.notes_ == []
 
@@ -161,7 +161,7 @@ def test_no_run_needs_less_than_the_least(make: Any, options: dict[str, Any], d:
     for seed in range(4):
         rows = np.random.default_rng(seed).normal(size=(2, 150, d)).cumsum(axis=2 if seed % 2 else 1)
         made = [PrivateTable(np.clip(part, -8, 8), name=f"p{k}", bounds=8.0) for k, part in enumerate(rows)]
-        model, cut = fitted(make(privacy="regret", most_regrets=100_000, **options), made)
+        model, cut = fitted(make(privacy="regret", max_regrets=100_000, **options), made)
         assert not cut
         least = least_regrets(model._settings(), d)
         assert all(report.parts[1].drawn >= least for report in model.privacy_report_)
@@ -169,6 +169,6 @@ def test_no_run_needs_less_than_the_least(make: Any, options: dict[str, Any], d:
 
 def test_settings_without_search_need_nothing() -> None:
     plain = {"masked": False, "refine": False, "orientation": None}
-    assert least_regrets(Settings(**plain, most_parents=0), 9) == 0  # type: ignore[arg-type]
+    assert least_regrets(Settings(**plain, max_parents=0), 9) == 0  # type: ignore[arg-type]
     assert least_regrets(Settings(**plain), 9) == 72  # type: ignore[arg-type]
     assert least_regrets(Settings(), 9) == 36 and least_regrets(Settings(refine=False), 9) == 0

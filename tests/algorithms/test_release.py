@@ -37,7 +37,7 @@ def test_open_tables_give_exact_moments(tables: Tables, parts: list[np.ndarray])
         within = sum(len(part) * np.cov(part.T, bias=True) for part in parts) / len(whole)
         np.testing.assert_allclose(centred.moments.matrix, within, rtol=1e-10)
     np.testing.assert_allclose(centred.moments.mean, whole.mean(axis=0), rtol=1e-10)
-    moved = release_moments(tables(), centre=[1.0, 0.0, 0.0, -2.0])
+    moved = release_moments(tables(), offset=[1.0, 0.0, 0.0, -2.0])
     np.testing.assert_allclose(moved.moments.matrix, second_moments(whole - [1.0, 0, 0, -2.0]), rtol=1e-10)
 
 
@@ -178,9 +178,9 @@ def test_added_or_removed_records_need_less_noise(many: list[np.ndarray]) -> Non
         ({"epsilon": 1.0, "delta": 1.0}, "delta must be"),
         ({"row_norm": math.inf}, "row_norm must be"),
         ({"method": "preconditioned", "row_norm": 1.0}, "row_norm must be left out"),
-        ({"centre": [0.0]}, "centre must be"),
-        ({"centre": [0.0, 1.0, math.nan, 1.0]}, "centre must be"),
-        ({"center": True, "centre": [0.0] * 4}, "not both"),
+        ({"offset": [0.0]}, "offset must be"),
+        ({"offset": [0.0, 1.0, math.nan, 1.0]}, "offset must be"),
+        ({"center": True, "offset": [0.0] * 4}, "not both"),
         ({"shares": [0.5, 0.4]}, "shares must add up to 1"),
         ({"shares": []}, "shares must be"),
         ({"shares": "half"}, "shares must be"),

@@ -142,11 +142,11 @@ def test_the_search_stays_in_the_box_where_it_should() -> None:
 
 def test_scores_of_a_mean_are_compared_with_a_record_that_contributes_nothing() -> None:
     weights, pull = ((0.0, 0.3), (0.0, 0.0)), ((0.0, 0.01), (-0.01, 0.0))
-    for centre in (None, (0.2, -0.1)):
-        descent = GreedyDescent((1.0, 2.0), clip=1.0, l1=0.05, ridge=1.0, noise_multiplier=1.0, centre=centre)
+    for offset in (None, (0.2, -0.1)):
+        descent = GreedyDescent((1.0, 2.0), clip=1.0, l1=0.05, ridge=1.0, noise_multiplier=1.0, offset=offset)
         query = GreedyScores(descent, weights, pull)
         for relation in (REPLACE_ONE, ADD_OR_REMOVE_ONE):
-            report = search_sensitivity(query, 50, 2, bound=1, relation=relation, removal=centre or (0.0, 0.0))
+            report = search_sensitivity(query, 50, 2, bound=1, relation=relation, removal=offset or (0.0, 0.0))
             assert 0.999 <= report.ratio <= 1 + 1e-9, report
             assert len(report.witness[1]) == 50
 

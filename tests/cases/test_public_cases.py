@@ -114,7 +114,7 @@ def test_c02_large_conditioning_sets_change_nothing() -> None:
     found = []
     with within(1.5):
         for largest in (3, 18):
-            found.append(pf.FedACD(levels=4, largest=largest).fit(opened(parts)).adjacency_matrix_ != 0)
+            found.append(pf.FedACD(levels=4, max_cond_vars=largest).fit(opened(parts)).adjacency_matrix_ != 0)
     assert np.array_equal(*found)
 
 

@@ -308,6 +308,6 @@ def test_a_study_of_several_machines_is_shown_before_it_is_run(run: Run, tmp_pat
 
 def test_a_refused_setting_is_named_as_it_is_written(run: Run, files: list[str]) -> None:
     words = ["learn", *files, "--epsilon", "5", "--method", "peri", "--set"]
-    for setting, message in (("most_parents=-1", "--set most_parents must be"), ("alpha=3", "--set alpha must be")):
+    for setting, message in (("max_parents=-1", "--set max_parents must be"), ("alpha=3", "--set alpha must be")):
         code, _, err = run(*words, setting)
         assert code == 2 and message in err and err.count("--set") == 1

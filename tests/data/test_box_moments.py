@@ -77,7 +77,7 @@ def test_clipping_is_by_column_and_a_box_is_no_worse_than_its_ball() -> None:
     rows = np.array([[0.5, 100.0], [-3.0, 1.0]])
     clipped = np.array([[0.5, 2.0], [-1.0, 1.0]])
     assert np.allclose(BoxMoments((1.0, 2.0)).evaluate(rows), clipped.T @ clipped / 2)
-    assert np.allclose(BoxMoments((1.0, 2.0), centre=(0.5, 0.0)).evaluate(rows)[0], [0.5, -0.5])
+    assert np.allclose(BoxMoments((1.0, 2.0), offset=(0.5, 0.0)).evaluate(rows)[0], [0.5, -0.5])
     box, ball = BoxMoments((1.0, 2.0)), SecondMoments(math.sqrt(5))
     for relation in (REPLACE_ONE, ADD_OR_REMOVE_ONE):
         assert box.sensitivity(7, relation) <= ball.sensitivity(7, relation) * (1 + 1e-9)
@@ -95,5 +95,5 @@ def test_bad_bounds_are_refused() -> None:
     for bounds in ((1.0,), (1.0, 0.0), (1.0, math.inf), (1.0, math.nan), (1.0, -1.0)):
         with pytest.raises(InvalidParameter, match="bound"):
             BoxMoments(bounds).check(2)
-    with pytest.raises(InvalidParameter, match="centre"):
-        BoxMoments((1.0, 1.0), centre=(1.0,)).check(2)
+    with pytest.raises(InvalidParameter, match="offset"):
+        BoxMoments((1.0, 1.0), offset=(1.0,)).check(2)

@@ -24,19 +24,19 @@ GRID = 2.0**-19
 RELATIONS = [REPLACE_ONE, ADD_OR_REMOVE_ONE]
 
 
-@pytest.mark.parametrize("centre", [None, CENTRE])
-def test_definitions(centre: tuple[float, ...] | None) -> None:
+@pytest.mark.parametrize("offset", [None, CENTRE])
+def test_definitions(offset: tuple[float, ...] | None) -> None:
     rows = RNG.normal(size=(40, 3)) * 3
-    shifted = rows - (np.array(centre) if centre else 0.0)
+    shifted = rows - (np.array(offset) if offset else 0.0)
     directions = np.array([row @ LINEAR / np.linalg.norm(row @ LINEAR) for row in shifted])
     expected = sum(np.outer(u, u) for u in directions) / 40
-    np.testing.assert_allclose(DirectionMoments(LINEAR, centre).evaluate(rows), expected, rtol=0, atol=GRID)
+    np.testing.assert_allclose(DirectionMoments(LINEAR, offset).evaluate(rows), expected, rtol=0, atol=GRID)
     clipped = []
     for row in shifted:
         y = row @ LINEAR
         clipped.append(y if np.linalg.norm(y) <= 4 else y * 4 / np.linalg.norm(y))
     expected = sum(np.outer(y, y) for y in clipped) / 50
-    np.testing.assert_allclose(LinearMoments(LINEAR, 4.0, centre).evaluate(rows, 50), expected, rtol=0, atol=16 * GRID)
+    np.testing.assert_allclose(LinearMoments(LINEAR, 4.0, offset).evaluate(rows, 50), expected, rtol=0, atol=16 * GRID)
 
 
 @pytest.mark.parametrize("n", [None, 64])
@@ -72,16 +72,16 @@ def test_the_sensitivity_with_a_constant_is_attained() -> None:
 
 
 @pytest.mark.parametrize("relation", RELATIONS)
-@pytest.mark.parametrize("centre", [None, CENTRE])
+@pytest.mark.parametrize("offset", [None, CENTRE])
 @pytest.mark.parametrize("kind", ["directions", "clipped", "constant", "octaves"])
 def test_a_search_attains_the_sensitivity_and_never_beats_it(
-    kind: str, centre: tuple[float, ...] | None, relation: NeighboringRelation
+    kind: str, offset: tuple[float, ...] | None, relation: NeighboringRelation
 ) -> None:
     query = {
-        "directions": DirectionMoments(LINEAR, centre),
-        "clipped": LinearMoments(LINEAR, 2.0, centre),
-        "constant": LinearMoments(LINEAR, 2.0, centre, constant=True),
-        "octaves": OctaveHistogram(3, centre),
+        "directions": DirectionMoments(LINEAR, offset),
+        "clipped": LinearMoments(LINEAR, 2.0, offset),
+        "constant": LinearMoments(LINEAR, 2.0, offset, constant=True),
+        "octaves": OctaveHistogram(3, offset),
     }[kind]
     report = search_sensitivity(query, 6, 3, bound=3.0, relation=relation, evaluations=1500, seed=1)
     assert report.ratio <= 1.0, report
@@ -119,7 +119,7 @@ def test_directions_do_not_see_scale() -> None:
     [
         (DirectionMoments(np.eye(2)), "linear must have shape"),
         (DirectionMoments(np.full((3, 3), math.nan)), "linear must have shape"),
-        (DirectionMoments(LINEAR, (1.0,)), "centre must be"),
+        (DirectionMoments(LINEAR, (1.0,)), "offset must be"),
         (LinearMoments(LINEAR, 0.0), "row_norm must be"),
         (LinearMoments(LINEAR, math.inf), "row_norm must be"),
         (LinearMoments(LINEAR, 1.0, constant=True), "row_norm must be above 1"),
@@ -127,7 +127,7 @@ def test_directions_do_not_see_scale() -> None:
         (LinearMoments(LINEAR, 2.0, constant=1), "constant must be True or False"),  # type: ignore[arg-type]
         (LinearMoments(LINEAR, 2.0, None, True, True), "constant must be False for differences"),
         (LinearMoments(np.full((3, 3), 1e60), 1.0), "linear must have"),
-        (OctaveHistogram(3, (1.0,)), "centre must be"),
+        (OctaveHistogram(3, (1.0,)), "offset must be"),
     ],
 )
 def test_refusals(query: DirectionMoments | LinearMoments, message: str) -> None:

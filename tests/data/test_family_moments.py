@@ -80,5 +80,5 @@ def test_what_cannot_be_asked(families: tuple[tuple[int, ...], ...], norms: tupl
     with pytest.raises(InvalidParameter):
         FamilyMoments(families, norms).check(4)
     FamilyMoments(FAMILIES, NORMS).check(4)
-    with pytest.raises(InvalidParameter, match="centre"):
+    with pytest.raises(InvalidParameter, match="offset"):
         FamilyMoments(FAMILIES, NORMS, (1.0,)).check(4)

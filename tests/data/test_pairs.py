@@ -107,11 +107,11 @@ def test_refusals(query: DirectionMoments) -> None:
     query.check(3)
     with pytest.raises(InvalidParameter, match="differences must be False where a record is added or removed"):
         query.sensitivity(10, ADD_OR_REMOVE_ONE)
-    for centre, wrong, message in (
+    for offset, wrong, message in (
         (None, 1, "differences must be True or False"),
-        ((0.0, 0.0, 0.0), True, "centre must be left out"),
+        ((0.0, 0.0, 0.0), True, "offset must be left out"),
     ):
-        made = DirectionMoments(LINEAR, centre, wrong)  # type: ignore[arg-type]
+        made = DirectionMoments(LINEAR, offset, wrong)  # type: ignore[arg-type]
         with pytest.raises(InvalidParameter, match=message):
             made.check(3)
 

@@ -35,30 +35,30 @@ def table(seed: int, n: int = 300, d: int = 5) -> np.ndarray:
     return rows
 
 
-@pytest.mark.parametrize("centre", [np.zeros(4), np.array([0.5, -1.0, 2.0, 0.0])])
-def test_sums_are_their_definition(centre: np.ndarray) -> None:
+@pytest.mark.parametrize("offset", [np.zeros(4), np.array([0.5, -1.0, 2.0, 0.0])])
+def test_sums_are_their_definition(offset: np.ndarray) -> None:
     rng = np.random.default_rng(0)
     rows, slopes, limits = rng.normal(size=(333, 4)), rng.normal(size=(3, 333)), np.array([0.1, 1.0, 2.0, math.inf])
     expected = np.array(
-        [[np.clip((rows[:, i] - centre[i]) * s, -limits[i], limits[i]).sum() for i in range(4)] for s in slopes]
+        [[np.clip((rows[:, i] - offset[i]) * s, -limits[i], limits[i]).sum() for i in range(4)] for s in slopes]
     )
-    np.testing.assert_allclose(clipped_sums(rows, centre, slopes, limits, None), expected, rtol=1e-12)
+    np.testing.assert_allclose(clipped_sums(rows, offset, slopes, limits, None), expected, rtol=1e-12)
     weights = np.array([0.0, 2.0, 0.0, -3.0])
-    np.testing.assert_allclose(predictions(rows, centre, weights, None), (rows - centre) @ weights, rtol=1e-12)
+    np.testing.assert_allclose(predictions(rows, offset, weights, None), (rows - offset) @ weights, rtol=1e-12)
 
 
 @pytest.mark.parametrize("seed", range(4))
 @pytest.mark.parametrize("n", [1, BLOCK, BLOCK + 1, 700])
 def test_compiled_loops_give_the_same_bits(seed: int, n: int, compiled: Kernels) -> None:
     rng = np.random.default_rng(seed)
-    rows, centre = table(seed, max(n, 10))[:n], rng.normal(size=5) * (seed % 2)
+    rows, offset = table(seed, max(n, 10))[:n], rng.normal(size=5) * (seed % 2)
     weights = rng.normal(size=5) * (rng.random(5) < 0.6)
     with np.errstate(over="ignore", invalid="ignore"):
-        plain, quick = (predictions(rows, centre, weights, way) for way in (None, compiled))
+        plain, quick = (predictions(rows, offset, weights, way) for way in (None, compiled))
         np.testing.assert_array_equal(plain, quick)
         slopes = finite(np.array([rows[:, 0] - plain, rows[:, 1] * 3]))
     limits = np.array([0.5, 1.0, 2.0, 4.0, 1e30])
-    np.testing.assert_array_equal(*(clipped_sums(rows, centre, slopes, limits, way) for way in (None, compiled)))
+    np.testing.assert_array_equal(*(clipped_sums(rows, offset, slopes, limits, way) for way in (None, compiled)))
 
 
 @pytest.mark.parametrize("loss", [SQUARED, HuberLoss(0.7)])

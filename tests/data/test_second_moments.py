@@ -28,7 +28,7 @@ def made(**changes: Any) -> PrivateTable:
 
 def test_an_open_table_gives_exact_moments_and_says_so() -> None:
     table = made(budget=None)
-    moments = table_moments(table, centre=(0.5, 0.0, -1.0))
+    moments = table_moments(table, offset=(0.5, 0.0, -1.0))
     shifted = ROWS - np.array([0.5, 0.0, -1.0])
     np.testing.assert_allclose(moments.matrix, shifted.T @ shifted / 50, rtol=1e-12)
     assert moments.exact and moments.rows == 50 and moments.columns == ("a", "b", "c")
@@ -85,7 +85,7 @@ def test_refused_releases_read_nothing(arm: Callable[..., PrivateTable]) -> None
         ({"row_norm": 2.0, "epsilon": math.nan, "delta": 1e-7}, "epsilon must be"),
         ({"row_norm": 2.0, "epsilon": 1.0, "delta": 0.0}, "delta must be"),
         ({"row_norm": 2.0, "epsilon": 1.0, "delta": 1.0}, "delta must be"),
-        ({"row_norm": 2.0, "epsilon": 1.0, "delta": 1e-7, "centre": (1.0,)}, "centre must be"),
+        ({"row_norm": 2.0, "epsilon": 1.0, "delta": 1e-7, "offset": (1.0,)}, "offset must be"),
     ):
         with pytest.raises(InvalidParameter, match=message):
             table_moments(table, **arguments)
@@ -103,9 +103,9 @@ def test_the_whole_budget_buys_a_release_of_that_epsilon_and_delta() -> None:
     table_moments(made(budget=Budget(epsilon=1, delta=1e-6)), row_norm=2.0, epsilon=1.0, delta=1e-6)
 
 
-def test_a_declared_centre_does_not_cut_rows_that_keep_the_bounds() -> None:
+def test_a_declared_offset_does_not_cut_rows_that_keep_the_bounds() -> None:
     rows = np.full((20, 2), [-3.0, 4.0])
     arguments = {"bounds": [3.0, 4.0], "noise": SimulatedNoise(1), "budget": Budget(rho=1e12)}
-    moments = table_moments(PrivateTable(rows, **arguments), epsilon=1e5, delta=1e-6, centre=(3.0, -4.0))
+    moments = table_moments(PrivateTable(rows, **arguments), epsilon=1e5, delta=1e-6, offset=(3.0, -4.0))
     assert moments.noise_sd is not None and moments.noise_sd.max() < 0.2
     np.testing.assert_allclose(moments.matrix, [[36.0, -48.0], [-48.0, 64.0]], atol=2)

@@ -169,8 +169,8 @@ def test_lattice_points_have_their_probabilities(law: StandardLaw, bits: int, va
     steps = np.rint(noisy / unit)
     assert (steps * unit == noisy).all()
     name = stats.norm if law.gaussian else stats.laplace
-    centre = round(value / unit)
-    points = np.arange(centre - 60, centre + 61)
+    offset = round(value / unit)
+    points = np.arange(offset - 60, offset + 61)
     expected = size * np.diff(name.cdf(((np.append(points, points[-1] + 1) - 0.5) * unit - value) / scale))
     observed = np.array([(steps == point).sum() for point in points])
     common = expected > 10

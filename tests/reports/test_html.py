@@ -34,7 +34,7 @@ LEARNERS = [
     pf.FedACD(),
     pf.PERI(),
     pf.IPERI(),
-    pf.PERI(privacy="regret", value_bound=5.0, most_regrets=100),
+    pf.PERI(privacy="regret", value_bound=5.0, max_regrets=100),
 ]
 _VOID = {"meta", "br", "rect", "line", "circle", "polyline", "path", "polygon", "ellipse", "use", "stop"}
 

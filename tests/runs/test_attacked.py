@@ -73,10 +73,10 @@ def test_bytes_written_by_hand_are_refused_and_never_end_a_party(place: Place) -
     half = place.desk(study, "north").party()
     offer = {
         "method": "covariance", "send": True, "epsilon": None, "delta": None, "row_norm": None, "center": False,
-        "centre": None, "sum": "per-party", "kind": "directions", "shares": None, "histogram_share": None,
+        "offset": None, "sum": "per-party", "kind": "directions", "shares": None, "histogram_share": None,
         "mean_share": 0.1,
     }  # fmt: skip
-    moments = {"label": "a", "row_norm": None, "linear": None, "centre": None}
+    moments = {"label": "a", "row_norm": None, "linear": None, "offset": None}
     empty = {"study": study.digest, "run": "r", "sequence": 1, "payload": {"array": 0}}
     most = 2**31 - 1
     bodies = [
@@ -96,7 +96,7 @@ def test_bytes_written_by_hand_are_refused_and_never_end_a_party(place: Place) -
         *(
             offered(study.digest, kind, {**offer, **change})
             for kind in ("ReleaseSettings", "Settings", "Path")
-            for change in ({"row_norm": 10**4000}, {"shares": [10**4000]}, {"centre": [1e400]}, {"epsilon": -1.0})
+            for change in ({"row_norm": 10**4000}, {"shares": [10**4000]}, {"offset": [1e400]}, {"epsilon": -1.0})
         ),
     ]  # fmt: skip
     for body in bodies:
@@ -274,7 +274,7 @@ def test_graphs_and_masks_that_a_study_does_not_use_stay_at_the_party(place: Pla
     ("method", "parameters"),
     [
         ("pc", {"alpha": 7.0}),
-        ("pc", {"largest": "x"}),
+        ("pc", {"max_cond_vars": "x"}),
         ("ges", {"penalty": -1.0}),
         ("notears", {"l1": -3.0}),
         ("equal-variance", {"threshold": -1.0}),

@@ -43,16 +43,16 @@ def held(model: Any, tables: list[pf.PrivateTable]) -> tuple[int, int]:
     "model",
     [
         pf.FedACD(combine="vote"),
-        pf.FedACD(combine="vote", largest=0),
-        pf.FedACD(combine="vote", alpha=0.9, largest=9, center=False),
+        pf.FedACD(combine="vote", max_cond_vars=0),
+        pf.FedACD(combine="vote", alpha=0.9, max_cond_vars=9, center=False),
         pf.PERI(),
-        pf.PERI(worst="node", most_parents=1, local="ges", penalty=1e-3),
-        pf.PERI(privacy="regret", most_regrets=20),
-        pf.PERI(privacy="regret", most_regrets=500),
+        pf.PERI(worst="node", max_parents=1, local="ges", penalty=1e-3),
+        pf.PERI(privacy="regret", max_regrets=20),
+        pf.PERI(privacy="regret", max_regrets=500),
         pf.IPERI(),
         pf.IPERI(orientation="regret", penalty=1e-3),
         pf.IPERI(orientation="authors", refine=False, worst="node"),
-        pf.IPERI(privacy="regret", most_regrets=40, orientation="authors"),
+        pf.IPERI(privacy="regret", max_regrets=40, orientation="authors"),
         pf.FedBNSL(local_step="frank-wolfe", rounds=6),
         pf.FedBNSL(local_step="frank-wolfe", rounds=4, steps=1, l1=0.0, center=True),
     ],
@@ -91,7 +91,7 @@ def test_votes_reach_their_bound() -> None:
     """On dependent columns no edge goes, so that every layer is asked for."""
     x = np.random.default_rng(1).normal(size=(2, 5000, 1)) + np.random.default_rng(2).normal(size=(2, 5000, 4)) / 2
     tables = [pf.PrivateTable(each, name=f"p{k}") for k, each in enumerate(x)]
-    sent, most = held(pf.FedACD(largest=3, variant="paper"), tables)
+    sent, most = held(pf.FedACD(max_cond_vars=3, variant="paper"), tables)
     assert most == most_vote_bytes(4, 2, 3, "paper") == 2 * (4 * (1 + 2) + 4 * 6 + 4)
     assert sent == most - 2 * 3, "a party may name four columns that others determine; here it names none: 1 byte, not 4"
 
@@ -128,5 +128,5 @@ def test_why_there_is_none_is_said(d: int) -> None:
     assert plan.most_bytes is None and f"of which there are {d} x 2^{d - 1}" in plan.notes[-1]
     text = " ".join(str(plan).split())
     assert "no bound on the messages is worth stating" in text
-    paid = plan_run(pf.PERI(privacy="regret", most_regrets=10_000), tables_of(30, 2), rehearse=False)
+    paid = plan_run(pf.PERI(privacy="regret", max_regrets=10_000), tables_of(30, 2), rehearse=False)
     assert paid.most_bytes == 2 * (10_000 + 30) * (5 + 8)

@@ -108,7 +108,7 @@ OPTIONS = [
     ("notears", {"release": "covariance"}, {"bounds": None}),
     ("ges", {"center": False}, {"relation": ADD_OR_REMOVE_ONE, "declared_rows": 250}),
     ("fedacd", {"sum": "trusted"}, {}),
-    ("peri", {"privacy": "regret", "most_regrets": 60}, {}),
+    ("peri", {"privacy": "regret", "max_regrets": 60}, {}),
     ("iperi", {"release": "covariance"}, {}),
 ]
 

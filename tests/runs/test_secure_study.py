@@ -30,7 +30,7 @@ from privfcd.runs.wire.study_file import Study, study_from
 
 from .conftest import Wire
 
-PARTIES = ("north", "south", "west", "east", "centre")
+PARTIES = ("north", "south", "west", "east", "offset")
 COLUMNS = ("a", "b", "c")
 EPSILON, DELTA, SEED = 4.0, 1e-6, 5
 ROWS = [300, 400, 500, 350, 250]

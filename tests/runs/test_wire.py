@@ -65,7 +65,7 @@ def test_every_kind_of_message_comes_back_as_it_was() -> None:
     matrix = SparseMatrix.of(np.array([[0.0, 0.1], [-1e-300, 0.0]]))
     for message in (
         Empty(),
-        release.Offer(ReleaseSettings("covariance", epsilon=0.1, row_norm=3.0, centre=(0.0, 1.5)), ("a", "ß")),
+        release.Offer(ReleaseSettings("covariance", epsilon=0.1, row_norm=3.0, offset=(0.0, 1.5)), ("a", "ß")),
         release.Quote(7, math.inf, True, None),
         release.Quote(7, 0.3, False, (1.0, 2.0)),
         release.Plan((("mean", 0.25), ("second moments", 0.75))),

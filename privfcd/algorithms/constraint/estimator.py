@@ -26,7 +26,7 @@ class PC(_MomentLearner):
     ----------
     alpha : float
         Level of the tests, in (0, 1).
-    largest : int, optional
+    max_cond_vars : int, optional
         Size of the largest conditioning set; None for no limit.
     release : str
         What tables release: `"preconditioned"`, `"covariance"`, `"exact"` (open tables), or `"auto"`.
@@ -67,7 +67,7 @@ class PC(_MomentLearner):
     rests_on = LINEAR_GAUSSIAN
 
     alpha: float = 0.01
-    largest: int | None = 3
+    max_cond_vars: int | None = 3
 
     cpdag_: Pdag = field(init=False)
     skeleton_: Skeleton = field(init=False)
@@ -76,11 +76,11 @@ class PC(_MomentLearner):
     def check(self) -> None:
         """See `Learner.check`."""
         super().check()
-        check_levels(self.alpha, self.largest)
+        check_levels(self.alpha, self.max_cond_vars)
 
     def learn_from(self, moments: Moments) -> None:
         """See `_MomentLearner.learn_from`."""
-        found = self.skeleton_ = stable_skeleton(FisherZ(moments), self.alpha, self.largest)
+        found = self.skeleton_ = stable_skeleton(FisherZ(moments), self.alpha, self.max_cond_vars)
         self.orientation_ = oriented(found)
         store_cpdag(self, self.orientation_.graph, moments.columns)
         store_untested(self, found.adjacent, found.asked, found.silent, moments.columns, noisy=not moments.exact)

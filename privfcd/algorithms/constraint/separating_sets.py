@@ -22,7 +22,7 @@ _BLOCK = 100_000
 
 
 def separating_sets(
-    adjacent: NDArray[np.bool_], test: IndependenceTest, alpha: float, largest: int
+    adjacent: NDArray[np.bool_], test: IndependenceTest, alpha: float, max_cond_vars: int
 ) -> dict[tuple[int, int], tuple[int, Indices]]:
     """Return for each pair of an unshielded triple how many sets separate it, and how many of these hold each variable.
 
@@ -33,7 +33,7 @@ def separating_sets(
     test : IndependenceTest
     alpha : float
         A set separates a pair where the p-value is above.
-    largest : int
+    max_cond_vars : int
         Sets of 0 to so many neighbours of either end are tested.
 
     Returns
@@ -46,7 +46,7 @@ def separating_sets(
     pairs = sorted({(i, j) for i, j, _ in unshielded_triples(adjacent)})
     many: dict[tuple[int, int], int] = {}
     holding: dict[tuple[int, int], Indices] = {}
-    for size in range(largest + 1):
+    for size in range(max_cond_vars + 1):
         tests = (
             (*pair, *chosen)
             for pair in pairs

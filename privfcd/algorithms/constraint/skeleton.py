@@ -139,7 +139,7 @@ def run_layer(skeleton: Skeleton, test: IndependenceTest, alpha: float, size: in
         skeleton.p_values[i, j] = float(found[best])
 
 
-def stable_skeleton(test: IndependenceTest, alpha: float = 0.01, largest: int | None = 3) -> Skeleton:
+def stable_skeleton(test: IndependenceTest, alpha: float = 0.01, max_cond_vars: int | None = 3) -> Skeleton:
     """Return the skeleton of the stable PC algorithm.
 
     Parameters
@@ -148,20 +148,20 @@ def stable_skeleton(test: IndependenceTest, alpha: float = 0.01, largest: int | 
         Answers all tests of a layer at once.
     alpha : float
         Level of the tests, in (0, 1).
-    largest : int, optional
+    max_cond_vars : int, optional
         Size of the largest conditioning set; None for no limit.
     """
-    check_levels(alpha, largest)
+    check_levels(alpha, max_cond_vars)
     skeleton = Skeleton.complete(test.d)
-    for size in range(test.d - 1 if largest is None else largest + 1):
+    for size in range(test.d - 1 if max_cond_vars is None else max_cond_vars + 1):
         if int(skeleton.adjacent.sum(axis=1).max(initial=0)) - 1 < size:
             break
         run_layer(skeleton, test, alpha, size)
     return skeleton
 
 
-def check_levels(alpha: float, largest: int | None) -> None:
-    """Raise InvalidParameter unless `alpha` and `largest` are what `stable_skeleton` takes."""
+def check_levels(alpha: float, max_cond_vars: int | None) -> None:
+    """Raise InvalidParameter unless `alpha` and `max_cond_vars` are what `stable_skeleton` takes."""
     checks.fraction("alpha", alpha)
-    if largest is not None:
-        checks.count("largest", largest, least=0)
+    if max_cond_vars is not None:
+        checks.count("max_cond_vars", max_cond_vars, least=0)

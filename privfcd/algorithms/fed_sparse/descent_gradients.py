@@ -40,7 +40,7 @@ class RowGradient:
     ----------
     rows : ndarray of shape (n, d)
         Contiguous; not copied.
-    centre : ndarray of shape (d,)
+    offset : ndarray of shape (d,)
         Taken off the rows.
     limits : ndarray of shape (d,)
         C_i; inf for no clipping.
@@ -52,8 +52,8 @@ class RowGradient:
         Compiled loops.
     """
 
-    def __init__(self, rows: Array, centre: Array, limits: Array, n: int, loss: Loss, kernels: Kernels | None) -> None:
-        self._rows, self._centre, self._limits = np.ascontiguousarray(rows), centre, limits
+    def __init__(self, rows: Array, offset: Array, limits: Array, n: int, loss: Loss, kernels: Kernels | None) -> None:
+        self._rows, self._offset, self._limits = np.ascontiguousarray(rows), offset, limits
         self._n, self._loss, self._kernels = n, loss, kernels
         d = rows.shape[1]
         self.gradient = np.zeros((d, d))
@@ -83,9 +83,9 @@ class RowGradient:
         slopes = np.empty((len(variables), len(self._rows)))
         with np.errstate(over="ignore", invalid="ignore"):
             for place, j in enumerate(variables.tolist()):
-                predicted = predictions(self._rows, self._centre, self._weights[j], self._kernels)
-                slopes[place] = self._loss.slope(self._rows[:, j] - self._centre[j], predicted)
-        sums = clipped_sums(self._rows, self._centre, finite(slopes), self._limits, self._kernels)
+                predicted = predictions(self._rows, self._offset, self._weights[j], self._kernels)
+                slopes[place] = self._loss.slope(self._rows[:, j] - self._offset[j], predicted)
+        sums = clipped_sums(self._rows, self._offset, finite(slopes), self._limits, self._kernels)
         self.gradient[variables] = sums / self._n
 
 

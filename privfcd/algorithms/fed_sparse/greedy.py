@@ -31,7 +31,7 @@ from privfcd.algorithms.fed_sparse.losses import SQUARED, Loss, checked_loss
 from privfcd.amounts import PlainNumbers
 from privfcd.data.fused import kernels
 from privfcd.data.private import check_covered
-from privfcd.data.queries import Array, Kind, Norm, centred, check_centre
+from privfcd.data.queries import Array, Kind, Norm, centred, check_offset
 from privfcd.data.row_sums import blocked_slack
 from privfcd.errors import ConvergenceFailure, InvalidParameter
 from privfcd.ledger import Reservation
@@ -61,7 +61,7 @@ class GreedyDescent:
         rho of the public quadratic term, at least 0.
     noise_multiplier : float
         z: noise in units of sensitivity; 0 for a non-private run.
-    centre : tuple of float, optional
+    offset : tuple of float, optional
         Public vector that is taken off every row.
     loss : Loss
         The squared loss by default.
@@ -76,7 +76,7 @@ class GreedyDescent:
     l1: float
     ridge: float
     noise_multiplier: float
-    centre: tuple[float, ...] | None = None
+    offset: tuple[float, ...] | None = None
     loss: Loss = SQUARED
     laplace: bool = False
     fast: bool | None = None
@@ -96,7 +96,7 @@ class GreedyDescent:
         if self.ridge != 0:
             checks.moderate("ridge", self.ridge)
         checks.scale("noise_multiplier", self.noise_multiplier)
-        check_centre(self.centre, d)
+        check_offset(self.offset, d)
         checked_loss(self.loss)
         kernels(self.fast)
 
@@ -137,10 +137,10 @@ class GreedyDescent:
     def data(self, rows: Array, n: int) -> DescentGradient:
         """Return the data's part of the gradient, to be kept up to date."""
         if math.isinf(self.clip) and self.loss == SQUARED:
-            shifted = centred(rows, self.centre)
+            shifted = centred(rows, self.offset)
             return MomentGradient(shifted.T @ shifted / n)
-        centre = np.zeros(rows.shape[1]) if self.centre is None else np.array(self.centre)
-        return RowGradient(rows, centre, self.clips(), n, self.loss, kernels(self.fast))
+        offset = np.zeros(rows.shape[1]) if self.offset is None else np.array(self.offset)
+        return RowGradient(rows, offset, self.clips(), n, self.loss, kernels(self.fast))
 
     def open(
         self,

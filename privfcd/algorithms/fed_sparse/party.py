@@ -153,16 +153,16 @@ class FedSparseParty:
         if self._started:
             raise PartyFailed(f"{self.name} was asked to start a second time")
         bounds = self._bounds()
-        centre = np.zeros(self._table.n_columns)
-        self._centre: tuple[float, ...] | None = None
+        offset = np.zeros(self._table.n_columns)
+        self._offset: tuple[float, ...] | None = None
         if settings.center:
             mean = ClippedMean(tuple(bounds))
-            centre = mean.decode(self._setup(mean, MEAN, 2)[0])
-            self._centre = tuple(centre.tolist())
+            offset = mean.decode(self._setup(mean, MEAN, 2)[0])
+            self._offset = tuple(offset.tolist())
         if settings.smoothness is not None:
             self._own = np.array(settings.smoothness)
             return messages.Started(None, None)
-        squares = ColumnSquares(tuple(((bounds + np.abs(centre)) ** 2).tolist()), self._centre)
+        squares = ColumnSquares(tuple(((bounds + np.abs(offset)) ** 2).tolist()), self._offset)
         answer, scale = self._setup(squares, SMOOTHNESS, 3)
         self._own = squares.decode(answer)
         if not message.share_smoothness:
@@ -185,7 +185,7 @@ class FedSparseParty:
             l1=settings.l1,
             ridge=settings.rho2,
             noise_multiplier=plan.noise_multiplier,
-            centre=self._centre,
+            offset=self._offset,
             loss=settings.loss,
             laplace=settings.laplace,
             fast=settings.fast,
@@ -221,7 +221,7 @@ class FedSparseParty:
         query = SupportGradient(
             weights=tuple(map(tuple, weights.tolist())),
             clips=tuple((REFIT_CLIP * self._query.clips()).tolist()),
-            centre=self._centre,
+            offset=self._offset,
             loss=settings.loss,
             fast=settings.fast,
         )

@@ -14,7 +14,7 @@ from privfcd.algorithms.fed_sparse.descent_gradients import RowGradient
 from privfcd.algorithms.fed_sparse.losses import SQUARED, Loss, checked_loss
 from privfcd.amounts import PlainNumbers
 from privfcd.data.fused import kernels
-from privfcd.data.queries import Array, Kind, Norm, check_centre
+from privfcd.data.queries import Array, Kind, Norm, check_offset
 from privfcd.data.row_sums import blocked_slack
 from privfcd.errors import InvalidParameter
 
@@ -32,7 +32,7 @@ class SupportGradient(PlainNumbers):
         B, shape (d, d), finite, its diagonal 0, and not 0 everywhere. Public, as its support is.
     clips : tuple of float
         One for each row i, above 0; inf for no clipping (unit 1, and an unbounded sensitivity).
-    centre : tuple of float, optional
+    offset : tuple of float, optional
         Taken off the rows first.
     loss : Loss
         The squared loss by default.
@@ -42,7 +42,7 @@ class SupportGradient(PlainNumbers):
 
     weights: tuple[tuple[float, ...], ...]
     clips: tuple[float, ...]
-    centre: tuple[float, ...] | None = None
+    offset: tuple[float, ...] | None = None
     loss: Loss = SQUARED
     fast: bool | None = None
     name: ClassVar[str] = "gradient on a support, clipped by record"
@@ -56,7 +56,7 @@ class SupportGradient(PlainNumbers):
         for clip in self.clips:
             if clip != math.inf:
                 checks.moderate("clip", clip)
-        check_centre(self.centre, d)
+        check_offset(self.offset, d)
         checked_loss(self.loss)
         kernels(self.fast)
         if np.shape(self.weights) != (d, d) or not np.isfinite(self._matrix).all():
@@ -68,8 +68,8 @@ class SupportGradient(PlainNumbers):
         """See `Query.evaluate`; shape (entries,), in the order of `numpy.nonzero(weights)`."""
         weights = self._matrix
         d = len(weights)
-        centre = np.zeros(d) if self.centre is None else np.array(self.centre)
-        data = RowGradient(rows, centre, np.array(self.clips), n or len(rows), self.loss, kernels(self.fast))
+        offset = np.zeros(d) if self.offset is None else np.array(self.offset)
+        data = RowGradient(rows, offset, np.array(self.clips), n or len(rows), self.loss, kernels(self.fast))
         data.compute(np.ascontiguousarray(weights.T), np.flatnonzero(weights.any(axis=0)))
         places = np.nonzero(weights)
         return np.asarray(data.gradient.T[places] / self._units[places[0]])

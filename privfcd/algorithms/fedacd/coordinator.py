@@ -70,7 +70,7 @@ class FedACDCoordinator:
         d = len(self._columns)
         adjacent: Edges = ~np.eye(d, dtype=np.bool_)
         layers: list[LayerRecord] = []
-        for size in range(settings.largest + 1):
+        for size in range(settings.max_cond_vars + 1):
             if int(adjacent.sum(axis=1).max(initial=0)) <= size:
                 break
             ask = messages.Layer(size, adjacent)

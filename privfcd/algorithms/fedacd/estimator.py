@@ -68,7 +68,7 @@ class FedACD(_ReleaseLearner):
     alpha : float, optional
         Level of the tests, in (0, 1). By default 0.01 on exact answers; more on noisy ones, see
         `noisy_alpha`: where noise takes power, edges are lost rather than invented.
-    largest : int
+    max_cond_vars : int
         Size of the largest conditioning set.
     mask_rate : float
         r in [0, 1]: the share of its removals, those with the smallest p-values, on which a party does not vote. 0 is
@@ -142,7 +142,7 @@ class FedACD(_ReleaseLearner):
 
     levels: Levels | None = None
     alpha: float | None = None
-    largest: int = 3
+    max_cond_vars: int = 3
     mask_rate: float = 0.6
     quorum: float = 0.0
     combine: str = "auto"

@@ -165,7 +165,7 @@ class FedACDParty:
         if self._test is None or self._arcs is None:
             raise PartyFailed(f"{self.name} was asked for v-structures before it was asked to orient")
         messages.check_skeleton(message.adjacent, self._test.d, self.name)
-        shares = separating_sets(message.adjacent, self._test, settings.alpha, settings.largest)
+        shares = separating_sets(message.adjacent, self._test, settings.alpha, settings.max_cond_vars)
         votes = v_structure_votes(message.adjacent, self._arcs, self._separators, shares)
         self._note("v-structures")
         return messages.VStructureVotes(votes)

@@ -15,7 +15,7 @@ class Settings:
     """See `FedACD` for what each parameter means."""
 
     alpha: float
-    largest: int
+    max_cond_vars: int
     mask_rate: float
     quorum: float
     variant: str
@@ -33,8 +33,8 @@ class Settings:
         return replace(self, mask_rate=0.0) if parties == 1 else self
 
     def __post_init__(self) -> None:
-        checks.count("largest", self.largest, least=0)
-        check_test_levels(self.alpha, self.largest)
+        checks.count("max_cond_vars", self.max_cond_vars, least=0)
+        check_test_levels(self.alpha, self.max_cond_vars)
         for name in ("mask_rate", "quorum"):
             value = checks.non_negative(name, getattr(self, name))
             if value > 1:

@@ -27,7 +27,7 @@ class GES(_MomentLearner):
         Factor of the BIC's penalty.
     turning : bool
         Whether edges may be turned.
-    most_parents : int, optional
+    max_parents : int, optional
         Largest number of parents.
     release : str
         What tables release: `"preconditioned"`, `"covariance"`, `"exact"` (open tables), or `"auto"`.
@@ -64,7 +64,7 @@ class GES(_MomentLearner):
 
     penalty: float = 1.0
     turning: bool = True
-    most_parents: int | None = None
+    max_parents: int | None = None
 
     cpdag_: Pdag = field(init=False)
     search_: SearchResult = field(init=False)
@@ -75,12 +75,12 @@ class GES(_MomentLearner):
         checks.positive("penalty", self.penalty)
         if not isinstance(self.turning, bool):
             raise checks.refuse("turning", self.turning, "True or False")
-        if self.most_parents is not None:
-            checks.count("most_parents", self.most_parents, least=0)
+        if self.max_parents is not None:
+            checks.count("max_parents", self.max_parents, least=0)
 
     def learn_from(self, moments: Moments) -> None:
         """See `_MomentLearner.learn_from`."""
         score = GaussianBIC(moments, self.penalty)
-        self.search_ = greedy_search(score, turning=self.turning, most_parents=self.most_parents)
+        self.search_ = greedy_search(score, turning=self.turning, max_parents=self.max_parents)
         store_cpdag(self, self.search_.cpdag, moments.columns)
         self.rule_ = {"effective rows": score.rows}

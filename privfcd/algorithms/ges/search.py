@@ -63,7 +63,7 @@ def greedy_search(
     *,
     start: Pdag | None = None,
     turning: bool = True,
-    most_parents: int | None = None,
+    max_parents: int | None = None,
 ) -> SearchResult:
     """Search from `start` (the empty graph by default) until no operator improves the score.
 
@@ -78,19 +78,19 @@ def greedy_search(
         A CPDAG.
     turning : bool
         Whether edges may be turned.
-    most_parents : int, optional
+    max_parents : int, optional
         Families larger than this are not looked at.
     """
     if not isinstance(turning, bool):
         raise checks.refuse("turning", turning, "True or False")
-    if most_parents is not None:
-        most_parents = checks.count("most_parents", most_parents, least=0)
+    if max_parents is not None:
+        max_parents = checks.count("max_parents", max_parents, least=0)
     graph = Pdag((0,) * score.d, (0,) * score.d) if start is None else start
     if graph.p != score.d:
         raise checks.refuse("start", graph.p, f"a graph on {score.d} nodes")
     scores = Remembered(score)
     try:
-        search = _Search(scores, graph, score.d if most_parents is None else most_parents)
+        search = _Search(scores, graph, score.d if max_parents is None else max_parents)
     except AnswersUsedUp as error:  # not even the start's own value is known
         return SearchResult(graph, math.nan, scores.messages, scores.families, used_up=error)
     phases: tuple[Kind, ...] = ("insert", "delete", "turn") if turning else ("insert", "delete")
@@ -105,10 +105,10 @@ def greedy_search(
 
 
 class _Search:
-    def __init__(self, scores: Remembered, graph: Pdag, most_parents: int) -> None:
+    def __init__(self, scores: Remembered, graph: Pdag, max_parents: int) -> None:
         self.scores = scores
         self.steps: list[tuple[str, int, int]] = []
-        self._most = most_parents
+        self._most = max_parents
         dag = consistent(graph)
         families = list(enumerate(dag.parents))
         scores.prepare(families)

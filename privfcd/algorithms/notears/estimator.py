@@ -36,7 +36,7 @@ class NOTEARS(_MomentLearner):
         lambda, the weight of ‖W‖₁ against the mean loss of a row.
     threshold : float
         Final weights of at most this size are dropped, in the columns' own units, as `l1` is.
-    max_iterations : int
+    max_iter : int
         Steps of the multiplier, at most.
     h_tolerance : float
         Ends when h(W) is at most this.
@@ -91,7 +91,7 @@ class NOTEARS(_MomentLearner):
 
     l1: float = 0.1
     threshold: float = 0.3
-    max_iterations: int = 100
+    max_iter: int = 100
     h_tolerance: float = 1e-8
     rho_max: float = 1e16
 
@@ -101,7 +101,7 @@ class NOTEARS(_MomentLearner):
         if self.l1 != 0:
             checks.moderate("l1", self.l1)
         checks.non_negative("threshold", self.threshold)
-        checks.count("max_iterations", self.max_iterations)
+        checks.count("max_iter", self.max_iter)
         checks.positive("h_tolerance", self.h_tolerance)
         checks.moderate("rho_max", self.rho_max)
 
@@ -153,7 +153,7 @@ class NOTEARS(_MomentLearner):
             solve(
                 matrix,
                 l1=self.l1,
-                max_iterations=self.max_iterations,
+                max_iter=self.max_iter,
                 h_tolerance=self.h_tolerance,
                 rho_max=self.rho_max,
                 on_step=steps.append,

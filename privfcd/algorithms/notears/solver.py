@@ -170,7 +170,7 @@ def solve(
     moments: Array,
     *,
     l1: float,
-    max_iterations: int,
+    max_iter: int,
     h_tolerance: float,
     rho_max: float,
     on_step: Callable[[OuterStep], None] | None = None,
@@ -183,7 +183,7 @@ def solve(
         S, positive semidefinite.
     l1 : float
         At least 0.
-    max_iterations : int
+    max_iter : int
         Of the multiplier.
     h_tolerance, rho_max : float
         Ends when h is at most, or rho at least, this.
@@ -193,7 +193,7 @@ def solve(
     began = time.perf_counter()
     weights, h, alpha, rho = np.zeros_like(moments), np.inf, 0.0, 1.0
     steps: list[OuterStep] = []
-    for number in range(1, max_iterations + 1):
+    for number in range(1, max_iter + 1):
         while True:
             found, new_h = lagrangian_step(moments, weights, alpha, rho, l1, _TOLERANCE)
             if new_h <= _PROGRESS * h or rho >= rho_max:

@@ -60,12 +60,12 @@ class _RegretLearner(_KeptMomentLearner):
     local: Local = "pc"
     worst: Worst = "party"
     turning: bool = True
-    most_parents: int | None = None
+    max_parents: int | None = None
     alpha: float = 0.01
-    largest: int | None = 3
+    max_cond_vars: int | None = 3
     penalty: float = 1.0
     privacy: Privacy = field(default="moments", kw_only=True)
-    most_regrets: int = field(default=200, kw_only=True)
+    max_regrets: int = field(default=200, kw_only=True)
     value_bound: float | None = field(default=None, kw_only=True)
     radius: float = field(default=3.0, kw_only=True)
     variance_floor: float = field(default=0.5, kw_only=True)
@@ -124,7 +124,7 @@ class _RegretLearner(_KeptMomentLearner):
         BudgetExceeded
             A party's budget does not allow the run; no party was charged.
         InvalidParameter, InvalidTable
-            What is wrong, and with which party. With `privacy="regret"` also fewer `most_regrets` than the first step of a
+            What is wrong, and with which party. With `privacy="regret"` also fewer `max_regrets` than the first step of a
             search needs, see `least_regrets`; no party was charged.
 
         Warns
@@ -161,7 +161,7 @@ class _RegretLearner(_KeptMomentLearner):
         self.notes_ = []
         if outcome.unfinished:
             self.notes_.append(
-                f"{outcome.unfinished}; plan more with most_regrets, or release the moments once (privacy='moments')"
+                f"{outcome.unfinished}; plan more with max_regrets, or release the moments once (privacy='moments')"
             )
             warn_when_paid(self.notes_[0], UnfinishedWarning)
 
@@ -177,7 +177,7 @@ class _RegretLearner(_KeptMomentLearner):
         parties, reservations, plans = private_parties(tables, settings, options)
         federation = LocalFederation(parties)
         self.learn_over(federation, columns, (), None)
-        planned = {"regrets planned": self.most_regrets, "noise multipliers": [plan.regret for plan in plans]}
+        planned = {"regrets planned": self.max_regrets, "noise multipliers": [plan.regret for plan in plans]}
         self.rule_ = {**planned, **self.rule_}
         for reservation in reservations:
             reservation.close()
@@ -222,11 +222,11 @@ class _RegretLearner(_KeptMomentLearner):
         if self.center:
             raise checks.refuse("center", self.center, "None or False with privacy='regret', which takes means to be 0")
         least = least_regrets(settings, d)
-        if self.most_regrets < least:
+        if self.max_regrets < least:
             without = "; refine=False needs fewer" if settings.masked and settings.refine else ""
             raise checks.refuse(
-                "most_regrets",
-                self.most_regrets,
+                "max_regrets",
+                self.max_regrets,
                 f"at least {least} for {d} columns, the first step of a search{without}",
             )
 

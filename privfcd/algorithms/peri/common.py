@@ -29,7 +29,7 @@ def common_search(federation: Federation, d: int, settings: Settings) -> SearchR
 
     Where a party has no regrets left that were paid for, what was found until then is returned, with `used_up`.
     """
-    search = partial(greedy_search, turning=settings.turning, most_parents=settings.most_parents)
+    search = partial(greedy_search, turning=settings.turning, max_parents=settings.max_parents)
     mask: messages.Mask = "directed" if settings.masked else "none"
     score = RegretScore(federation, d, mask, settings.worst)
     first = search(score)

@@ -28,9 +28,9 @@ class PERI(_RegretLearner):
     worst : {"party", "node"}
         What is least: the largest sum of regrets over nodes, the paper's definition, or the sum over nodes of the
         largest regret at each, as in the authors' program.
-    turning, most_parents
+    turning, max_parents
         Of the search: whether edges are turned, and the largest number of parents.
-    alpha, largest
+    alpha, max_cond_vars
         Of PC: the tests' level, and the size of the largest conditioning set.
     penalty : float
         Factor of the BIC's penalty.
@@ -46,7 +46,7 @@ class PERI(_RegretLearner):
     privacy : {"moments", "regret"}
         One charge for moments, whereupon regrets are post-processing and free; or one for each distinct regret, as
         in the paper, with noise that holds. The latter is for comparison: it is hopeless at usual budgets.
-    most_regrets : int
+    max_regrets : int
         With `privacy="regret"`: how many distinct regrets of each party are paid for. Fewer than the first step of a search
         needs are refused before the charge; where a later step needs more than are left, the run ends with what it has,
         warns with `UnfinishedWarning`, and `notes_` say what was left undone.
@@ -115,9 +115,9 @@ class IPERI(_RegretLearner):
         For votes: least number of parties behind a direction.
     missing_edges : bool
         For votes: whether an edge that a party lacks says something about targets.
-    local, worst, turning, most_parents, alpha, largest, penalty, release, center, row_norm, epsilon, delta
+    local, worst, turning, max_parents, alpha, max_cond_vars, penalty, release, center, row_norm, epsilon, delta
         As of `PERI`.
-    privacy, most_regrets, value_bound, radius, variance_floor, graph_share
+    privacy, max_regrets, value_bound, radius, variance_floor, graph_share
         As of `PERI`.
 
     Attributes
@@ -146,7 +146,7 @@ class IPERI(_RegretLearner):
     refine: bool = True
     min_support: int = 1
     missing_edges: bool = True
-    most_regrets: int = field(default=1000, kw_only=True)
+    max_regrets: int = field(default=1000, kw_only=True)
 
     phi_cpdag_: Pdag = field(init=False)
 

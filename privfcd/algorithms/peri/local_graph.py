@@ -17,8 +17,8 @@ from privfcd.moments import Moments
 def learnt_cpdag(moments: Moments, settings: Settings) -> Pdag:
     """Return the CPDAG that PC or GES finds in one party's moments; tests and scores know the moments' noise."""
     if settings.local == "ges":
-        return greedy_search(GaussianBIC(moments, settings.penalty), most_parents=settings.most_parents).cpdag
-    skeleton = stable_skeleton(FisherZ(moments), settings.alpha, settings.largest)
+        return greedy_search(GaussianBIC(moments, settings.penalty), max_parents=settings.max_parents).cpdag
+    skeleton = stable_skeleton(FisherZ(moments), settings.alpha, settings.max_cond_vars)
     return repaired(oriented(skeleton).graph)
 
 

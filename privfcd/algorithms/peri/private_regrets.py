@@ -41,7 +41,7 @@ REGRETS = "regrets"
 class RegretOptions:
     """Options of per-regret noise, all public: see `IPERI`."""
 
-    most_regrets: int
+    max_regrets: int
     value_bound: float | None
     radius: float
     variance_floor: float
@@ -50,7 +50,7 @@ class RegretOptions:
     delta: float | None
 
     def __post_init__(self) -> None:
-        checks.count("most_regrets", self.most_regrets)
+        checks.count("max_regrets", self.max_regrets)
         if self.value_bound is not None:
             checks.bound("value_bound", self.value_bound)
         checks.bound("radius", self.radius)
@@ -84,7 +84,7 @@ def least_regrets(settings: Settings, d: int) -> int:
     - With masks, a party whose own graph is empty is asked for nothing that costs.
     """
     if not settings.masked:
-        return d * (d - 1) if settings.most_parents is None or settings.most_parents > 0 else 0
+        return d * (d - 1) if settings.max_parents is None or settings.max_parents > 0 else 0
     return d * (d - 1) // 2 if settings.refine else 0
 
 
@@ -141,7 +141,7 @@ def private_report(table: PrivateTable, reservation: Reservation, plan: _Plan, o
             "bounds": list(options.bounds(table)),
             "radius": options.radius,
             "variance floor": options.variance_floor,
-            "most regrets": options.most_regrets,
+            "most regrets": options.max_regrets,
         },
         assumptions=ASSUMPTIONS,
     )
@@ -149,7 +149,7 @@ def private_report(table: PrivateTable, reservation: Reservation, plan: _Plan, o
 
 def _plan(table: PrivateTable, options: RegretOptions) -> _Plan:
     """Return what is paid for; shares mean about the same under zCDP, where Laplace noise of scale b is about 1/(2 b²)."""
-    count = options.most_regrets
+    count = options.max_regrets
     if table.open:
         free = NonPrivateDpEvent()
         return _Plan((PlanPart(COVARIANCE, free, 1), PlanPart(REGRETS, free, count)), 0.0, 0.0, None)

@@ -24,9 +24,9 @@ class Settings:
     min_support: int = 1
     missing_edges: bool = True
     turning: bool = True
-    most_parents: int | None = None
+    max_parents: int | None = None
     alpha: float = 0.01
-    largest: int | None = 3
+    max_cond_vars: int | None = 3
     penalty: float = 1.0
 
     def __post_init__(self) -> None:
@@ -40,9 +40,9 @@ class Settings:
             if not isinstance(getattr(self, name), bool):
                 raise checks.refuse(name, getattr(self, name), "True or False")
         checks.count("min_support", self.min_support)
-        if self.most_parents is not None:
-            checks.count("most_parents", self.most_parents, least=0)
-        check_levels(self.alpha, self.largest)
+        if self.max_parents is not None:
+            checks.count("max_parents", self.max_parents, least=0)
+        check_levels(self.alpha, self.max_cond_vars)
         checks.positive("penalty", self.penalty)
 
     def check_columns(self, d: int) -> None:

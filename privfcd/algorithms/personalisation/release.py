@@ -159,23 +159,23 @@ def _released(
     bounds = np.full(d, math.inf) if table.open or table.bounds is None else np.array(table.bounds)
     if HISTOGRAM in plan.multipliers:
         bounds = upper_bounds(*release(OctaveHistogram(d), HISTOGRAM))[:d]
-    centre: tuple[float, ...] | None = None
+    offset: tuple[float, ...] | None = None
     if settings.center:
         mean = ClippedMean(tuple(bounds.tolist()))
-        centre = tuple(mean.decode(release(mean, MEAN)[0]).tolist())
+        offset = tuple(mean.decode(release(mean, MEAN)[0]).tolist())
     if table.open:
         norms = [math.inf] * len(families)
     elif settings.row_norm is not None:
         norms = [settings.row_norm] * len(families)
     else:
-        shifts = [None if centre is None else [centre[column] for column in family] for family in families]
+        shifts = [None if offset is None else [offset[column] for column in family] for family in families]
         norms = [norm_of(bounds[list(family)], shift) for family, shift in zip(families, shifts, strict=True)]
-    query = FamilyMoments(families, tuple(norms), centre)
+    query = FamilyMoments(families, tuple(norms), offset)
     answer, scale = release(query, FAMILIES)
     parts = []
     for family, matrix, unit in zip(families, query.decode(answer), query.units, strict=True):
         noise = (NoiseTerm(scale * unit),) if scale else ()
-        mean_off = None if centre is None else np.array(centre)[list(family)]
+        mean_off = None if offset is None else np.array(offset)[list(family)]
         names = tuple(table.columns[column] for column in family)
         parts.append((Moments(matrix, table.n_rows, names, noise, mean_off), tuple(range(len(family)))))
     return parts

@@ -123,14 +123,14 @@ class ReleaseCoordinator:
         means = self._means(federation, quotes, bounds, rule)
         if self._settings.method != "preconditioned":
             return self._covariances(federation, quotes, norm, bounds, means, rule)
-        centre = self._settings.centre
+        offset = self._settings.offset
         if means is not None:
-            centre = tuple((rules.pooled_weights(self._here(federation, quotes)) @ means[self._places]).tolist())
+            offset = tuple((rules.pooled_weights(self._here(federation, quotes)) @ means[self._places]).tolist())
         pairs = rules.takes_differences(self._settings, quotes)
-        ask = messages.AskHistogram(DIFFERENCES, None, True) if pairs else messages.AskHistogram(SCALES, centre)
+        ask = messages.AskHistogram(DIFFERENCES, None, True) if pairs else messages.AskHistogram(SCALES, offset)
         histogram = self._histogram(federation, quotes, ask)
         noise = np.array(rule["mean noise sd"]) if "mean noise sd" in rule else None
-        rounds = Rounds(federation, quotes, self._names, self._columns, self._settings, centre, noise, self._whitening)
+        rounds = Rounds(federation, quotes, self._names, self._columns, self._settings, offset, noise, self._whitening)
         parts = rounds.run(histogram, {label: share for label, share in shares.items() if label.startswith(ROUND)})
         rule |= rounds.rule
         self._places = rounds.places
@@ -231,18 +231,18 @@ class ReleaseCoordinator:
         rule: dict[str, Any],
     ) -> tuple[Moments, ...]:
         """Ask for one covariance of each party, about its own mean where means were released."""
-        centre = self._settings.centre
+        offset = self._settings.offset
         if not any(quote.private for quote in quotes):
             norm = math.inf
         elif norm is None:
             assert bounds is not None
-            norm = max(rules.norm_of(bounds, off) for off in ([centre] if means is None else means[self._places]))
-        ask = messages.AskMoments(COVARIANCE, norm, None, centre, own_mean=means is not None)
+            norm = max(rules.norm_of(bounds, off) for off in ([offset] if means is None else means[self._places]))
+        ask = messages.AskMoments(COVARIANCE, norm, None, offset, own_mean=means is not None)
         if means is not None and self._settings.sum == "secure":  # no party knows the mean of all: it is told
             ask = messages.AskMoments(COVARIANCE, norm, None, tuple(means[0].tolist()))
         d = len(self._columns)
         answers = expect(federation, ask, messages.Matrix, d)
-        public = None if centre is None else np.array(centre)
+        public = None if offset is None else np.array(offset)
         here = self._here(federation, quotes)
         off = [public] * len(here) if means is None else list(means[self._places])
         if math.isfinite(norm):

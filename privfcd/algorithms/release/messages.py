@@ -71,17 +71,17 @@ class Charge(Empty):
 
 @dataclass(frozen=True)
 class AskHistogram:
-    """To the parties: release a histogram of octaves, with `centre` taken off, or of differences of records. Answered by
+    """To the parties: release a histogram of octaves, with `offset` taken off, or of differences of records. Answered by
     `Numbers`.
     """
 
     label: str
-    centre: tuple[float, ...] | None
+    offset: tuple[float, ...] | None
     differences: bool = False
 
     def payload_bytes(self) -> int:
         """Return 8 bytes a number."""
-        return BYTES_A_FLOAT * len(self.centre or ())
+        return BYTES_A_FLOAT * len(self.offset or ())
 
 
 @dataclass(frozen=True)
@@ -107,25 +107,25 @@ class AskMoments:
         Rows are clipped to this norm.
     linear : SparseMatrix, optional
         A by which rows are multiplied first.
-    centre : tuple of float, optional
+    offset : tuple of float, optional
         What is taken off every row before that.
     differences : bool
         Whether rows are differences of records; not without `linear`.
     own_mean : bool
-        Whether each party takes off the mean that it released itself, instead of `centre`.
+        Whether each party takes off the mean that it released itself, instead of `offset`.
     """
 
     label: str
     row_norm: float
     linear: SparseMatrix | None
-    centre: tuple[float, ...] | None
+    offset: tuple[float, ...] | None
     differences: bool = False
     own_mean: bool = False
 
     def payload_bytes(self) -> int:
         """Return the size of the numbers."""
         size = 0 if self.linear is None else self.linear.payload_bytes()
-        return size + BYTES_A_FLOAT * (1 + len(self.centre or ()))
+        return size + BYTES_A_FLOAT * (1 + len(self.offset or ()))
 
 
 @dataclass(frozen=True)

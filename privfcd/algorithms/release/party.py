@@ -132,7 +132,7 @@ class ReleaseParty:
             case messages.Charge():
                 return self._charge()
             case messages.AskHistogram():
-                histogram = OctaveHistogram(self._d, message.centre, message.differences)
+                histogram = OctaveHistogram(self._d, message.offset, message.differences)
                 return messages.Numbers(*self._numbers(histogram, message.label))
             case messages.AskMean():
                 return self._mean(ClippedMean(message.bounds))
@@ -221,7 +221,7 @@ class ReleaseParty:
         """Return what a question asks of the rows, checked."""
         match question:
             case messages.AskHistogram():
-                return OctaveHistogram(self._d, question.centre, question.differences)
+                return OctaveHistogram(self._d, question.offset, question.differences)
             case messages.AskMean():
                 return ClippedMean(question.bounds)
         if question.own_mean:
@@ -234,11 +234,11 @@ class ReleaseParty:
                 raise PartyFailed(
                     f"{self.name} was asked for differences of records without a matrix to multiply them by"
                 )
-            return SecondMoments(message.row_norm, message.centre)
+            return SecondMoments(message.row_norm, message.offset)
         message.linear.check(self._d, "the coordinator")
         linear = message.linear.dense()
         rules.check_condition(linear, self.name)
-        return LinearMoments(linear, message.row_norm, message.centre, message.differences)
+        return LinearMoments(linear, message.row_norm, message.offset, message.differences)
 
     def _mean(self, mean: ClippedMean) -> messages.Numbers:
         """Release the mean of all rows; of open tables each one's own, whose sum says no more than they do."""
@@ -259,7 +259,7 @@ class ReleaseParty:
         if message.own_mean:
             if not self._own_means:
                 raise PartyFailed(f"{self.name} was asked to take off its mean before it released one")
-            message = replace(message, centre=self._own_means[0])
+            message = replace(message, offset=self._own_means[0])
         if all(table.open for table in self._tables) and message.linear is None:
             message = replace(message, row_norm=math.inf)
         query: Query | list[SecondMoments] = self._moments_query(message)
@@ -273,7 +273,7 @@ class ReleaseParty:
         settings, table = self._agreed(), self._tables[0]
         bounds = None if table.bounds is None else np.array(table.bounds)
         row_norm = settings.row_norm
-        centre = settings.centre
+        offset = settings.offset
         if table.open:
             bounds, row_norm = np.full(self._d, math.inf), math.inf
         elif HISTOGRAM in self.plans[0].multipliers:
@@ -285,14 +285,14 @@ class ReleaseParty:
         if settings.center:
             assert bounds is not None
             query = ClippedMean(tuple(bounds.tolist()))
-            centre = tuple(query.decode(self._numbers(query, MEAN)[0]).tolist())
+            offset = tuple(query.decode(self._numbers(query, MEAN)[0]).tolist())
         if row_norm is None:
             assert bounds is not None
-            row_norm = rules.norm_of(bounds, centre)
-        answer, scale = self._release(SecondMoments(row_norm, centre), AnalyticGaussian, COVARIANCE)
+            row_norm = rules.norm_of(bounds, offset)
+        answer, scale = self._release(SecondMoments(row_norm, offset), AnalyticGaussian, COVARIANCE)
         self.facts = {} if table.open else {"row_norm": row_norm}
         noise = (NoiseTerm(scale),) if scale else ()
-        mean = None if centre is None else np.array(centre)
+        mean = None if offset is None else np.array(offset)
         self.kept = Moments(answer.matrix, table.n_rows, table.columns, noise, mean)
         return Empty()
 
@@ -350,7 +350,7 @@ def release_report(
 
     `delta` is its slice's, where it has one; `told` and `one_process` are what is said of secure sums.
     """
-    used = ("centre",) if table.open else ("row_norm", "centre")  # exact moments are not clipped
+    used = ("offset",) if table.open else ("row_norm", "offset")  # exact moments are not clipped
     declared = {name: getattr(settings, name) for name in used if getattr(settings, name) is not None}
     delta = settings.delta if delta is None else delta
     together = {"per-party": (), "trusted": (TRUSTED,), "secure": tuple(told)}[settings.sum]

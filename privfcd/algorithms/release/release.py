@@ -83,7 +83,7 @@ def release_moments(
     delta: float | None = None,
     row_norm: float | None = None,
     center: bool | str | None = None,
-    centre: Sequence[float] | None = None,
+    offset: Sequence[float] | None = None,
     sum: str = "per-party",
     colluders: int = 1,
     dropouts: int = 0,
@@ -115,13 +115,13 @@ def release_moments(
         For `"covariance"`: rows are shortened to this norm; public. By default the norm of the declared bounds, or what
         a histogram says that is paid for.
     center : bool or "mean", optional
-        Whether means are taken off, each party's own: they are by default, unless a public `centre` is.
+        Whether means are taken off, each party's own: they are by default, unless a public `offset` is.
         `"preconditioned"` looks at differences of records for that, in which no mean appears
         and skewed columns are symmetric (see `privfcd.data.pairs`): a replaced record moves them twice as far, and no mean
         is paid for. `"exact"` and `"covariance"` take off a mean that each party releases first. Rounds of
         tables whose neighbours lack a record, and `"mean"`, take off the mean of all parties, which is released; its noise
         is part of the moments' law. False takes means to be 0.
-    centre : sequence of float, optional
+    offset : sequence of float, optional
         A public vector that is taken off instead.
     sum : str
         `"per-party"`: every party adds noise of its own. `"trusted"`: one noise on the sum over all tables, by a place
@@ -154,7 +154,7 @@ def release_moments(
         raise checks.refuse("whitening", whitening, "a function, see Whitening, or None")
     checked = checked_tables(tables)
     if center is None:
-        center = centre is None
+        center = offset is None
     opened = all(table.open for table in checked)
     why = "asked for"
     if method is None:
@@ -171,7 +171,7 @@ def release_moments(
         delta=delta,
         row_norm=row_norm,
         center=center,
-        centre=None if centre is None else _numbers("centre", centre),
+        offset=None if offset is None else _numbers("offset", offset),
         sum=sum,
         shares=None if shares is None else _numbers("shares", shares),
         histogram_share=histogram_share,

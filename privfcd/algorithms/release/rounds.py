@@ -39,10 +39,10 @@ class Rounds:
         Whose they are. A party that is lost in one of the rounds has no part in those before it either.
     columns : tuple of str
     settings : ReleaseSettings
-    centre : tuple of float, optional
+    offset : tuple of float, optional
         What is taken off every row; None where the settings say that rows are differences of records.
-    centre_noise : ndarray of shape (d,), optional
-        Standard deviations of the noise in the centre, where it is a released mean.
+    offset_noise : ndarray of shape (d,), optional
+        Standard deviations of the noise in the offset, where it is a released mean.
     whitening : Whitening
     """
 
@@ -53,15 +53,15 @@ class Rounds:
         names: tuple[str, ...],
         columns: tuple[str, ...],
         settings: ReleaseSettings,
-        centre: tuple[float, ...] | None,
-        centre_noise: Array | None,
+        offset: tuple[float, ...] | None,
+        offset_noise: Array | None,
         whitening: Whitening,
     ) -> None:
         self._federation = federation
         self._names = names
         self._columns = columns
-        self._centre = centre
-        self._centre_noise = centre_noise
+        self._offset = offset
+        self._offset_noise = offset_noise
         self._whitening = whitening
         self._all = quotes
         self._differences = rules.takes_differences(settings, quotes)
@@ -108,7 +108,7 @@ class Rounds:
         lost = min(rules.MOST_LOST, rules.LOST_NOISES * rules.white_noise(self._seen, d) / math.sqrt(share))
         norm = math.sqrt(ratio_for(rows.freedom, lost) * rows.total)
         sent = linear_on_grid(rows.linear / units[:, None])  # what is released is the law under the rounded matrix
-        ask = messages.AskMoments(label, norm, SparseMatrix.of(sent), self._centre, self._differences)
+        ask = messages.AskMoments(label, norm, SparseMatrix.of(sent), self._offset, self._differences)
         answers = expect(self._federation, ask, messages.Matrix, d)
         self._leave_out_the_lost()
         parts = np.array([answer.dense() for answer in answers])
@@ -146,7 +146,7 @@ class Rounds:
         unknown = rules.unknown(pooled) | empty
         if unknown.any():
             self.rule["unknown"] = [self._columns[j] for j in np.flatnonzero(unknown)]
-        mean = None if self._centre is None else np.array(self._centre)
+        mean = None if self._offset is None else np.array(self._offset)
         # a column whose size was guessed may be cut to any size: noise as large as what was released says so to all readers
         guessed = np.where(empty, np.sqrt(np.maximum(np.diag(pooled.matrix), 0.0)), 0.0)
         root = rules.root(pooled) if self._differences else None
@@ -156,10 +156,10 @@ class Rounds:
             matrix, noise = part.matrix, part.noise
             if root is not None and noise:
                 noise += (NoiseTerm(1 / math.sqrt(SHIFTS * quote.n_rows), root),)
-            if self._centre_noise is not None and self._centre_noise.any():
-                matrix = matrix - np.diag(self._centre_noise**2)
+            if self._offset_noise is not None and self._offset_noise.any():
+                matrix = matrix - np.diag(self._offset_noise**2)
                 common = math.sqrt(2 / float((self._weights**2).sum()))  # it is the same for all parties
-                noise += (NoiseTerm(common, np.diag(self._centre_noise)),)
+                noise += (NoiseTerm(common, np.diag(self._offset_noise)),)
             if guessed.any() and noise:
                 noise += (NoiseTerm(1 / math.sqrt(float((self._weights**2).sum())), np.diag(guessed)),)
             answers.append(Moments(matrix, part.rows, part.columns, noise, mean, differences=self._differences))

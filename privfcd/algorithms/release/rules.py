@@ -212,9 +212,9 @@ def bounds_from(shares: Array, noise_sd: float, known: Sequence[float] | None = 
     return bounds, norm
 
 
-def norm_of(bounds: Array, centre: Sequence[float] | None) -> float:
-    """Return the largest norm of a row that keeps its declared bounds, once `centre` is taken off."""
-    shift = 0.0 if centre is None else np.abs(centre)
+def norm_of(bounds: Array, offset: Sequence[float] | None) -> float:
+    """Return the largest norm of a row that keeps its declared bounds, once `offset` is taken off."""
+    shift = 0.0 if offset is None else np.abs(offset)
     return float(np.linalg.norm(bounds + shift)) * (1 + 1e-12)
 
 

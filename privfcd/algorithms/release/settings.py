@@ -24,7 +24,7 @@ class ReleaseSettings:
     delta: float | None = None
     row_norm: float | None = None
     center: bool | str = False
-    centre: tuple[float, ...] | None = None
+    offset: tuple[float, ...] | None = None
     sum: str = "per-party"
     shares: tuple[float, ...] | None = None
     histogram_share: float | None = None
@@ -46,11 +46,11 @@ class ReleaseSettings:
             checks.delta("delta", self.delta, zero=False)
         if self.row_norm is not None:
             checks.moderate("row_norm", self.row_norm)
-        if self.center and self.centre is not None:
-            raise InvalidParameter("give center=True, which is paid for, or a public centre, not both")
-        for value in self.centre or ():
-            if abs(checks.real("centre", value)) > 1e24:
-                raise checks.refuse("centre", self.centre, "numbers of at most 1e24")
+        if self.center and self.offset is not None:
+            raise InvalidParameter("give center=True, which is paid for, or a public offset, not both")
+        for value in self.offset or ():
+            if abs(checks.real("offset", value)) > 1e24:
+                raise checks.refuse("offset", self.offset, "numbers of at most 1e24")
         if self.shares is not None:
             self._check_shares(self.shares)
         if self.histogram_share is not None:
@@ -85,7 +85,7 @@ class ReleaseSettings:
 
     def check_columns(self, d: int) -> None:
         """Raise InvalidParameter unless the options fit `d` columns."""
-        if self.centre is not None and len(self.centre) != d:
-            raise checks.refuse("centre", self.centre, f"{d} finite numbers")
+        if self.offset is not None and len(self.offset) != d:
+            raise checks.refuse("offset", self.offset, f"{d} finite numbers")
         if self.method == "preconditioned" and d < 2:
             raise checks.refuse("the number of columns", d, "at least 2 for method 'preconditioned'")

@@ -139,6 +139,6 @@ _WORDS: Mapping[str, str | Callable[[Any], str]] = {
     "center": _center,
     "combine": _combine,
     "levels": "none: the columns are continuous",
-    "most_parents": "no limit",
+    "max_parents": "no limit",
     "value_bound": "the tables' declared bounds, where it is needed",
 }

@@ -30,7 +30,7 @@ _HOMES = {
         "release_moments",
     ],
     "graphs": ["read_graph", "write_graph"],
-    "runs": ["RunPlan", "learn", "plan_run"],
+    "runs": ["RunPlan", "forecast", "learn", "plan_run"],
     "drawing": ["draw_graph"],
     "reports": ["write_report"],
     "audits": ["Claim", "audit", "audit_algorithm"],
@@ -97,6 +97,7 @@ if TYPE_CHECKING:
     from privfcd.moments import save_moments as save_moments
     from privfcd.reports import write_report as write_report
     from privfcd.runs import RunPlan as RunPlan
+    from privfcd.runs import forecast as forecast
     from privfcd.runs import learn as learn
     from privfcd.runs import plan_run as plan_run
 

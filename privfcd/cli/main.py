@@ -25,6 +25,7 @@ COMMANDS = {
     "noise": "privfcd.cli.noise:noise",
     "compare": "privfcd.cli.compare:compare",
     "demo": "privfcd.cli.demo:demo",
+    "forecast": "privfcd.cli.forecast:forecast",
     "init": "privfcd.cli.init:init",
     "schema": "privfcd.cli.schema:schema",
     "learn": "privfcd.cli.learn:learn",
@@ -42,6 +43,7 @@ SECTIONS = (
         "A graph within a budget",
         (
             ("noise", "The noise for a target (epsilon, delta)"),
+            ("forecast", "What a run can find, before anything is paid"),
             ("demo", "Learn a known graph from bundled data of three parties"),
             ("init", "Write a commented study.toml for --config"),
             ("schema", "Say what the columns are: draft, check, diff"),
@@ -69,7 +71,6 @@ SECTIONS = (
 )
 
 ENDING = (
-    "Try `privfcd demo --dry-run`; `privfcd COMMAND --help` has examples; --version.",
     "Exit: 0 done, 1 claim refuted, 2 bad input, 3 budget refused, 130 interrupted.",
 )
 

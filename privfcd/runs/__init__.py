@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from privfcd.runs.defaults import defaults_of as defaults_of
+    from privfcd.runs.forecasts import Forecast as Forecast
+    from privfcd.runs.forecasts import forecast as forecast
     from privfcd.runs.learning import Learner as Learner
     from privfcd.runs.learning import add_levels as add_levels
     from privfcd.runs.learning import learn as learn
@@ -27,6 +29,7 @@ if TYPE_CHECKING:
 
 _HOMES = {
     "defaults": ["defaults_of"],
+    "forecasts": ["Forecast", "forecast"],
     "learning": ["Learner", "add_levels", "learn", "method_for", "reports_rounds"],
     "plan": ["plan_run"],
     "run_plan": ["PartyPlan", "PlannedRelease", "RunPlan", "size_text", "time_text"],

@@ -64,7 +64,7 @@ def test_fed_sparse_ends_with_the_rounds_before(monkeypatch: Any, at: int) -> No
 
 
 def test_fed_sparse_ends_where_a_party_cannot_compute_scores_any_more(monkeypatch: Any) -> None:
-    monkeypatch.setattr(greedy.GreedyDescent, "max_cond_vars_public", lambda *_: 1e-9)
+    monkeypatch.setattr(greedy.GreedyDescent, "largest_public", lambda *_: 1e-9)
     model = pf.FedSparseBNSL(release="coordinates", rounds=4, updates=2).fit(paying())
     assert "weights grew" in model.notes_[-1] and len(model.history_) < 4
 

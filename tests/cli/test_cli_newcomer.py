@@ -254,7 +254,7 @@ def printed(graph: nx.DiGraph[str], capsys: pytest.CaptureFixture[str], kind: st
     row = {"frequency": 1.0, "low": None, "high": None, "noise_alone": None, **share}
     rows = [{"from": edge["from"], "to": edge["to"], **row} for edge in edges]
     stability = SimpleNamespace(rows=lambda _: rows, method="Stability: counted.") if share else None
-    print_graph({"edges": edges, "against_target": None}, model, stability)  # type: ignore[arg-type]
+    print_graph({"edges": edges, "against_target": None, "judgement": None}, model, stability)  # type: ignore[arg-type]
     return capsys.readouterr().out
 
 

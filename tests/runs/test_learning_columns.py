@@ -93,7 +93,7 @@ def test_they_belong_to_tables_that_are_read_here(frames: list[pd.DataFrame]) ->
     tables = [pf.PrivateTable(frame[["a", "b"]], name=f"p{k}") for k, frame in enumerate(frames)]
     moments = pf.release_moments(tables)
     for options in ({"columns": ["a", "b"]}, {"drop": ["a"]}):
-        with pytest.raises(InvalidParameter, match="columns and drop belong to the PrivateTables"):
+        with pytest.raises(InvalidParameter, match="columns, drop and schema belong to the PrivateTables"):
             learn(tables, method="ges", **options)
         with pytest.raises(InvalidParameter, match=f"{next(iter(options))} must be left out for moments"):
             learn(moments, method="ges", **options)

@@ -113,15 +113,6 @@ def aligned(moments: Moments, columns: tuple[str, ...]) -> Moments:
     )
 
 
-def names_and_columns(source: Any) -> tuple[list[str], tuple[str, ...]]:
-    """Return the parties' names (party-1, party-2, ... of moments) and the columns, after checking; reads no rows."""
-    parts = moments_given(source)
-    if parts is not None:
-        return [f"party-{number}" for number in range(1, len(parts) + 1)], parts[0].columns
-    tables = checked_tables(source)
-    return [table.name for table in tables], tables[0].columns
-
-
 def refuse_release_options(model: Any, names: Sequence[str]) -> None:
     """Raise InvalidParameter for options of a release that were set although moments are given: they would be ignored."""
     for name in names:

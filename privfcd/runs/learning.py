@@ -13,7 +13,7 @@ from privfcd import checks
 from privfcd.algorithms.registry import LEARNERS, learner_class
 from privfcd.errors import InvalidParameter
 from privfcd.runs.moments import fitted_to_moments, given_moments
-from privfcd.runs.tables import private_tables
+from privfcd.runs.tables import by_party, private_tables
 
 if TYPE_CHECKING:
     import networkx as nx
@@ -86,6 +86,7 @@ def learn(
     columns: Sequence[str] | None = None,
     drop: Sequence[str] = (),
     schema: Any = None,
+    party_column: str | None = None,
     **parameters: Any,
 ) -> Learner:
     """Learn one causal graph from the tables of several parties, or from moments that were released before.
@@ -93,7 +94,8 @@ def learn(
     Parameters
     ----------
     sources : sequence of arrays, DataFrames, paths or PrivateTable; or moments
-        One for each party. Tables have the same columns, in any order. Moments (`Moments`, what `release_moments` or
+        One for each party; or a mapping of their names to them; or, with `party_column`, one frame or file of all parties'
+        rows. Tables have the same columns, in any order. Moments (`Moments`, what `release_moments` or
         `load_moments` returned, or .npz files of them) were paid for before: learning from them is charged nowhere, and the
         reports are those of their release.
     method : str
@@ -132,6 +134,9 @@ def learn(
     schema : Schema, mapping or path, or one for each source, optional
         What is declared of the columns: kinds, ranges, levels, gaps. Instead of `bounds` and `log1p`. Parties may write
         their cells differently (units, spellings), and must agree on all else. Other columns are not looked at.
+    party_column : str, optional
+        The column that says whose a row is, where one frame, CSV or Parquet file holds the rows of all. Its values are the
+        parties' names, in the order in which they first occur.
     **parameters
         Of the method's class. See `privfcd.runs.plan_run` for what those left out resolve to, and what a run would cost.
 
@@ -149,6 +154,13 @@ def learn(
     LedgerUnavailable, LedgerCorrupt
         A ledger's file cannot be used.
     """
+    if party_column is not None:
+        sources = by_party(sources, party_column)
+    if isinstance(sources, Mapping):
+        if names is not None:
+            raise checks.refuse("names", names, "left out: the sources' keys are the parties' names")
+        names, sources = [str(name) for name in sources], list(sources.values())
+        names = None if ledgers is not None else names
     declared = schema if schema is not None else _schema_of(sources)
     method = method_for(declared, columns, drop) if method is None else method
     kind = learner_class(method)

@@ -87,6 +87,35 @@ def private_tables(
     return tables
 
 
+def by_party(source: Any, column: str) -> dict[str, Any]:
+    """Return each party's rows of one frame, CSV or Parquet file, without the column that says whose they are.
+
+    Raises
+    ------
+    InvalidTable
+        There is no such column, or some rows do not say whose they are; for the owner's eyes.
+    """
+    import pandas as pd
+
+    if isinstance(source, str | os.PathLike):
+        path = str(source)
+        if not os.path.isfile(path):
+            raise InvalidTable(f"table {path!r} is no file")
+        frame = pd.read_parquet(path) if path.endswith(".parquet") else pd.read_csv(path, dtype={column: str})
+    else:
+        frame = source.to_pandas() if hasattr(source, "to_pandas") else source
+    if not isinstance(frame, pd.DataFrame):
+        raise checks.refuse("sources", type(source).__name__, "one data frame or file, with party_column")
+    if list(frame.columns).count(column) != 1:
+        raise InvalidTable(f"party_column must be one of the columns {list(map(str, frame.columns))}, got {column!r}")
+    whose = frame[column].astype("string").str.strip()
+    silent = int((whose.isna() | (whose == "")).sum())
+    if silent:
+        raise InvalidTable(f"column {column!r} does not say whose {silent} of {len(frame)} rows are: name a party in each")
+    rest = frame.drop(columns=column)
+    return {str(name): rest[(whose == name).to_numpy()] for name in whose.unique()}
+
+
 def _schemas(
     given: Any, number: int, bounds: Any, log1p: bool, columns: Sequence[str] | None, drop: Sequence[str]
 ) -> list[Schema] | list[None]:

@@ -178,3 +178,41 @@ def test_a_refusal_does_not_print_the_rows() -> None:
         with pytest.raises(InvalidParameter) as refusal:
             learn(source, epsilon=1.0)  # type: ignore[arg-type]
         assert "123456" not in str(refusal.value)
+
+
+def whole(frames: int = 3) -> pd.DataFrame:
+    parts = pf.simulate.linear_gaussian(d=4, parties=frames, rows=400, seed=2).tables
+    each = [pd.DataFrame(rows, columns=list("abcd")).assign(site=f"clinic {k}") for k, rows in enumerate(parts)]
+    return pd.concat(each).sample(frac=1, random_state=1)
+
+
+def test_parties_are_named_by_keys_or_by_a_column(tmp_path: Path) -> None:
+    frame = whole()
+    parts = {f"clinic {k}": frame[frame.site == f"clinic {k}"].drop(columns="site") for k in (0, 1, 2)}
+    options: dict[str, Any] = {"epsilon": 3.0, "method": "ges", "noise": pf.SimulatedNoise(1)}
+    named = pf.learn(parts, **options)
+    assert [report.party for report in named.privacy_report_] == list(parts)
+    frame.to_csv(tmp_path / "all.csv", index=False)
+    frame.to_parquet(tmp_path / "all.parquet")
+    first = list(dict.fromkeys(frame.site))
+    for source in (frame, tmp_path / "all.csv", str(tmp_path / "all.parquet")):
+        found = pf.learn(source, party_column="site", **options)
+        assert [report.party for report in found.privacy_report_] == first
+        assert found.feature_names_in_.tolist() == list("abcd")
+        again = pf.learn({name: parts[name] for name in first}, **options)
+        np.testing.assert_allclose(found.moments_.matrix, again.moments_.matrix, rtol=1e-9)
+
+
+def test_rows_that_do_not_say_whose_they_are_are_counted_for_the_owner(tmp_path: Path) -> None:
+    frame = whole()
+    frame.iloc[:3, frame.columns.get_loc("site")] = None
+    with pytest.raises(InvalidTable, match="3 of 1200 rows"):
+        pf.learn(frame, party_column="site", epsilon=1.0)
+    with pytest.raises(InvalidTable, match="party_column"):
+        pf.learn(frame, party_column="hospital", epsilon=1.0)
+    with pytest.raises(InvalidTable, match="no file"):
+        pf.learn(tmp_path / "none.csv", party_column="site", epsilon=1.0)
+    with pytest.raises(InvalidParameter, match="names"):
+        pf.learn({"a": frame[["a", "b"]]}, names=["x"], epsilon=1.0)
+    with pytest.raises(InvalidParameter, match="sources"):
+        pf.learn([frame], party_column="site", epsilon=1.0)
